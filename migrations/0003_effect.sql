@@ -1,0 +1,246 @@
+-- Effects: what was asked for (never changed), where it stands (the fold of its events), and the events themselves.
+--
+-- Invariants established here:
+--   * a request and an event are histories;
+--   * an effect moves only along the transitions of protocol section 2, and declined and the four outcomes are final;
+--   * a name is unique in its task;
+--   * each effect's events are numbered without gaps and chained by hash, from a start that names the effect;
+--   * stored binding and payload bytes hash to the digests that the record holds, or are purged.
+
+create table effects_ledger.request (
+  effect_id      uuid primary key default effects_ledger.new_id(),
+  key            text not null,
+  operation      text not null,
+  version        int not null,
+  task_id        uuid not null references effects_ledger.task,
+  name           text,
+  actor          text not null references effects_ledger.actor,
+  requested_by   text not null,
+  requested_at   timestamptz not null default clock_timestamp(),
+  given_digest   bytea not null,
+  not_before     timestamptz,
+  expires_at     timestamptz not null,
+  priority       int not null,
+  on_denial      text not null,
+  trace          text,
+  recovery_epoch uuid not null,
+  foreign key (operation, version) references effects_ledger.operation,
+  constraint "a key is 32 hex digits" check (key ~ '^[0-9a-f]{32}$'),
+  constraint "a name is 1 to 200 characters" check (length(name) between 1 and 200),
+  constraint "a denial makes it wait or decline" check (on_denial in ('wait', 'decline'))
+);
+create unique index request_key on effects_ledger.request (key);
+create unique index request_name on effects_ledger.request (task_id, name) where name is not null;
+create index request_requested_at on effects_ledger.request (requested_at);
+call effects_ledger.make_history('effects_ledger.request');
+
+create table effects_ledger.effect (
+  effect_id         uuid primary key references effects_ledger.request,
+  state             text not null,
+  seq               int not null,
+  head              bytea not null,
+  revision          int,
+  waiting_for       text,
+  denial_code       text,
+  declined_reason   text,
+  token_hash        bytea,
+  admitted_under    text,
+  admitted_at       timestamptz,
+  dispatch_deadline timestamptz,
+  dispatch_ended_at timestamptz,
+  unresolved_since  timestamptz,
+  reference         text,
+  constraint "a state of the design" check
+    (state in ('requested', 'prepared', 'declined', 'admitted', 'accepted', 'failed', 'no_effect', 'uncertain')),
+  constraint "a reason where declined" check ((state = 'declined') = (declined_reason is not null)),
+  constraint "a reason of the design" check
+    (declined_reason in ('invalid', 'denied', 'refused', 'expired', 'revoked', 'cancelled')),
+  constraint "bound once prepared" check (revision is not null or state in ('requested', 'declined')),
+  constraint "admitted at some time, under something" check
+    ((state in ('admitted', 'accepted', 'failed', 'no_effect', 'uncertain')) =
+     (admitted_at is not null and admitted_under is not null and dispatch_deadline is not null)),
+  constraint "only what is not admitted waits" check (waiting_for is null or state in ('requested', 'prepared')),
+  constraint "a token only after admission" check (token_hash is null or admitted_at is not null)
+) with (fillfactor = 45);
+comment on table effects_ledger.effect is 'Where each effect stands: the fold of its events, in one narrow row.';
+
+create table effects_ledger.live (
+  effect_id uuid primary key references effects_ledger.effect
+);
+comment on table effects_ledger.live is
+  'Effects that still want something: waiting, being dispatched, or in doubt. Kept apart so that the record needs no index on its state.';
+
+create table effects_ledger.event (
+  effect_id     uuid not null references effects_ledger.effect,
+  seq           int not null,
+  at            timestamptz not null,
+  event         text not null,
+  from_state    text,
+  to_state      text,
+  by_role       text not null,
+  by_worker     text,
+  detail        jsonb not null,
+  previous_hash bytea not null,
+  hash          bytea not null,
+  primary key (effect_id, seq),
+  constraint "an event counts from 1" check (seq >= 1)
+);
+call effects_ledger.make_history('effects_ledger.event');
+
+-- The hash of one event over the one before it. The first one follows the effect's own id. Anybody can recompute it.
+create function effects_ledger.event_hash(previous bytea, effect_id uuid, seq int, at timestamptz, event text,
+                                          from_state text, to_state text, by_role text, by_worker text, detail jsonb)
+  returns bytea language sql stable
+  as $$
+    select pg_catalog.sha256(pg_catalog.convert_to(pg_catalog.jsonb_build_array('pg-effects/event/1',
+      pg_catalog.encode(previous, 'hex'), effect_id, seq, (extract(epoch from at) * 1000000)::bigint, event,
+      from_state, to_state, by_role, by_worker, detail)::text, 'UTF8'))
+  $$;
+create function effects_ledger.chain_start(effect_id uuid) returns bytea language sql stable
+  as $$ select pg_catalog.sha256(pg_catalog.convert_to('pg-effects/chain/1 ' || effect_id::text, 'UTF8')) $$;
+
+create table effects_ledger.transition (
+  from_state text not null,
+  to_state   text not null,
+  primary key (from_state, to_state)
+);
+comment on table effects_ledger.transition is 'Every move that the design has; src/core/state.ts holds the same table.';
+insert into effects_ledger.transition values
+  ('requested', 'prepared'), ('requested', 'declined'),
+  ('prepared', 'prepared'), ('prepared', 'admitted'), ('prepared', 'declined'),
+  ('admitted', 'accepted'), ('admitted', 'failed'), ('admitted', 'no_effect'), ('admitted', 'uncertain');
+call effects_ledger.make_history('effects_ledger.transition');
+
+create function effects_ledger.check_transition() returns trigger language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    if not exists (select from effects_ledger.transition t
+                    where t.from_state = old.state and t.to_state = new.state) then
+      raise exception 'effect % does not move from % to %', old.effect_id, old.state, new.state
+        using errcode = '23514', constraint = 'only the transitions of the design';
+    end if;
+    return null;
+  end $$;
+create trigger "only the transitions of the design" after update on effects_ledger.effect for each row
+  when (old.state <> new.state) execute function effects_ledger.check_transition();
+
+create function effects_ledger.refuse_rewrite() returns trigger language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    raise exception 'effect % keeps what admission wrote', old.effect_id using errcode = '42501';
+  end $$;
+create trigger "an admission is not rewritten" after update on effects_ledger.effect for each row
+  when (old.effect_id <> new.effect_id or new.seq < old.seq
+        or (old.admitted_at is not null and
+            (old.revision, old.token_hash, old.admitted_under, old.admitted_at, old.dispatch_deadline)
+            is distinct from
+            (new.revision, new.token_hash, new.admitted_under, new.admitted_at, new.dispatch_deadline)))
+  execute function effects_ledger.refuse_rewrite();
+create trigger "an effect is not deleted" before delete on effects_ledger.effect
+  for each row execute function effects_ledger.refuse_change();
+create trigger "effects are not emptied" before truncate on effects_ledger.effect
+  for each statement execute function effects_ledger.refuse_change();
+
+-- Bodies. ------------------------------------------------------------------------------------------------------------
+
+create table effects_payload.input (
+  effect_id uuid primary key references effects_ledger.request,
+  given     json,
+  purged_at timestamptz,
+  constraint "kept or purged" check ((given is null) = (purged_at is not null))
+);
+
+create table effects_payload.binding (
+  effect_id       uuid not null references effects_ledger.request,
+  revision        int not null,
+  binding_version int not null,
+  bytes           bytea,
+  digest          bytea not null,
+  salt            bytea,
+  payload         bytea,
+  payload_digest  bytea not null,
+  implementation  text not null,
+  release         text not null,
+  policy_id       uuid not null references effects_ledger.policy,
+  cost            jsonb not null,
+  expires_at      timestamptz not null,
+  prepared_by     text not null,
+  prepared_at     timestamptz not null,
+  purged_at       timestamptz,
+  primary key (effect_id, revision),
+  constraint "a revision counts from 1" check (revision >= 1),
+  constraint "purged, or the binding's digest is of its bytes" check
+    (case when purged_at is null
+          then bytes is not null
+               and digest = sha256(convert_to('pg-effects/binding/' || binding_version || chr(10), 'UTF8') || bytes)
+          else bytes is null end),
+  constraint "purged, or the payload's digest is of salt and bytes" check
+    (case when purged_at is null
+          then salt is not null and payload is not null
+               and payload_digest = sha256(convert_to('pg-effects/payload/1' || chr(10), 'UTF8') || salt || payload)
+          else salt is null and payload is null end),
+  constraint "a binding is at most 65536 bytes" check (octet_length(bytes) <= 65536)
+);
+comment on table effects_payload.binding is
+  'Exactly what will be done, as canonical bytes (RFC 8785), each revision beside the ones before it.';
+
+create table effects_payload.evidence (
+  evidence_id  uuid primary key default effects_ledger.new_id(),
+  effect_id    uuid not null references effects_ledger.request,
+  at           timestamptz not null default clock_timestamp(),
+  source       text not null,
+  submitted_by text not null,
+  says         text not null,
+  agrees       boolean,
+  reference    text,
+  bytes        bytea,
+  digest       bytea not null,
+  purged_at    timestamptz,
+  constraint "purged, or the evidence's digest is of its bytes" check
+    (case when purged_at is null
+          then bytes is not null
+               and digest = sha256(convert_to('pg-effects/evidence/1' || chr(10), 'UTF8') || bytes)
+          else bytes is null end),
+  constraint "a piece of evidence is at most 65536 bytes" check (octet_length(bytes) <= 65536)
+);
+create index evidence_effect on effects_payload.evidence (effect_id);
+
+-- A body is written once; purging it (which keeps digests) is the one later change.
+create function effects_ledger.refuse_body_change() returns trigger language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    raise exception '%.% is written once', tg_table_schema, tg_table_name using errcode = '42501',
+      hint = 'a body can be purged, nothing else';
+  end $$;
+create trigger "a binding is written once" before update on effects_payload.binding for each row
+  when ((old.effect_id, old.revision, old.binding_version, old.digest, old.payload_digest, old.implementation,
+         old.release, old.policy_id, old.cost, old.expires_at, old.prepared_by, old.prepared_at)
+        is distinct from
+        (new.effect_id, new.revision, new.binding_version, new.digest, new.payload_digest, new.implementation,
+         new.release, new.policy_id, new.cost, new.expires_at, new.prepared_by, new.prepared_at)
+        or old.purged_at is not null or new.purged_at is null)
+  execute function effects_ledger.refuse_body_change();
+create trigger "an input is written once" before update on effects_payload.input for each row
+  when (old.effect_id <> new.effect_id or old.purged_at is not null or new.purged_at is null)
+  execute function effects_ledger.refuse_body_change();
+create trigger "evidence is written once" before update on effects_payload.evidence for each row
+  when ((old.evidence_id, old.effect_id, old.at, old.source, old.submitted_by, old.says, old.agrees, old.digest)
+        is distinct from
+        (new.evidence_id, new.effect_id, new.at, new.source, new.submitted_by, new.says, new.agrees, new.digest)
+        or old.purged_at is not null or new.purged_at is null)
+  execute function effects_ledger.refuse_body_change();
+create trigger "bindings are not deleted" before delete on effects_payload.binding
+  for each row execute function effects_ledger.refuse_change();
+create trigger "inputs are not deleted" before delete on effects_payload.input
+  for each row execute function effects_ledger.refuse_change();
+create trigger "evidence is not deleted" before delete on effects_payload.evidence
+  for each row execute function effects_ledger.refuse_change();
+create trigger "bindings are not emptied" before truncate on effects_payload.binding
+  for each statement execute function effects_ledger.refuse_change();
+create trigger "inputs are not emptied" before truncate on effects_payload.input
+  for each statement execute function effects_ledger.refuse_change();
+create trigger "evidence is not emptied" before truncate on effects_payload.evidence
+  for each statement execute function effects_ledger.refuse_change();

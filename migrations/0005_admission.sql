@@ -1,0 +1,213 @@
+-- Admission: the facts that it locks, and the permit, reservations and intent that it writes in the same transaction.
+--
+-- Invariants established here:
+--   * one permit an effect, used in the transaction that writes it;
+--   * what was reserved on which budget is a history, so that every sum can be recomputed;
+--   * a cost is settled or released once.
+
+create table effects_ledger.permit (
+  effect_id      uuid primary key references effects_ledger.effect,
+  permit_id      uuid not null default gen_random_uuid(),
+  digest         bytea not null,
+  issued_under   text not null,
+  issued_at      timestamptz not null,
+  expires_at     timestamptz not null,
+  consumed_at    timestamptz not null,
+  attempt        uuid not null,
+  attempt_digest bytea not null,
+  constraint "a permit is used as it is issued" check (consumed_at = issued_at),
+  constraint "a permit is used before it expires" check (consumed_at < expires_at)
+);
+comment on table effects_ledger.permit is
+  'The one-use authority to dispatch one binding once. Unique by effect; the attempt''s token is known to its holder only.';
+call effects_ledger.make_history('effects_ledger.permit');
+
+create table effects_ledger.cost (
+  effect_id uuid not null,
+  unit      text not null,
+  reserved  bigint not null,
+  settled   bigint,
+  overrun   bigint not null default 0,
+  standing  text not null default 'reserved',
+  source    text,
+  at        timestamptz not null,
+  primary key (effect_id, unit),
+  constraint "reserved, settled or released" check (standing in ('reserved', 'settled', 'released')),
+  constraint "measured, the maximum or none" check (source in ('measured', 'maximum', 'none')),
+  constraint "settled once it is not reserved" check ((standing = 'reserved') = (settled is null)),
+  constraint "a source where it is settled" check ((settled is null) = (source is null)),
+  constraint "amounts are not negative" check (reserved >= 0 and settled >= 0 and overrun >= 0),
+  constraint "what is beyond the reservation is overrun" check (settled <= reserved)
+) with (fillfactor = 45);
+
+create function effects_ledger.refuse_second_settlement() returns trigger language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    raise exception 'the cost of effect % in % is % already', old.effect_id, old.unit, old.standing
+      using errcode = '23514', constraint = 'a cost is settled once';
+  end $$;
+create trigger "a cost is settled once" after update on effects_ledger.cost for each row
+  when (old.standing <> 'reserved' or new.reserved <> old.reserved)
+  execute function effects_ledger.refuse_second_settlement();
+
+create table effects_ledger.reservation (
+  effect_id uuid not null,
+  task_id   uuid not null,
+  unit      text not null,
+  amount    bigint not null,
+  primary key (effect_id, task_id, unit),
+  constraint "a reservation is not negative" check (amount >= 0)
+);
+comment on table effects_ledger.reservation is 'Which budgets an admission drew on. The cost row tells how it ended.';
+call effects_ledger.make_history('effects_ledger.reservation');
+
+-- Locks, in one fixed order, every row that an admission decides from, and returns the facts as of the moment after the
+-- last lock. Configuration is locked FOR SHARE: whoever takes authority away updates it, and is then ahead of us or
+-- makes us fail with 40001. Payload and binding bytes are hashed here, in the statement that returns them.
+create function effects_ledger.lock_admission(ids uuid[]) returns jsonb language plpgsql volatile security definer
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    tasks uuid[];
+    ledger jsonb;
+    moment timestamptz;
+    facts jsonb;
+    sums jsonb;
+    authority jsonb;
+  begin
+    select jsonb_build_object('ledger_id', i.ledger_id, 'strict', i.strict, 'recovery_epoch', i.recovery_epoch)
+      into strict ledger from effects_ledger.identity i for share;
+    perform from effects_ledger.operation o
+      where (o.operation, o.version) in (select r.operation, r.version from effects_ledger.request r
+                                          where r.effect_id = any (ids))
+      order by o.operation, o.version for share;
+    select array_agg(distinct a.task_id) into tasks
+      from unnest(ids) as wanted(effect_id)
+      join effects_ledger.request r using (effect_id)
+      join effects_ledger.task t using (task_id)
+      cross join unnest(t.lineage) as a(task_id);
+    perform from effects_ledger.task t where t.task_id = any (tasks) order by t.task_id for share;
+    perform from effects_ledger.actor a
+      where a.actor in (select r.actor from effects_ledger.request r where r.effect_id = any (ids))
+      order by a.actor for share;
+    perform from effects_ledger.policy p order by p.policy_id for share;
+    perform from effects_ledger.effect e where e.effect_id = any (ids) order by e.effect_id for no key update;
+    perform from effects_ledger.budget b where b.task_id = any (tasks) order by b.task_id, b.unit for no key update;
+    moment := clock_timestamp();
+
+    select jsonb_build_object(
+      'tasks', (select jsonb_object_agg(t.task_id, jsonb_build_object('name', t.name,
+                  'ended', t.ended_at is not null, 'revoked', t.revoked_at is not null,
+                  'deadline_ms', floor(extract(epoch from t.deadline) * 1000)))
+                  from effects_ledger.task t where t.task_id = any (tasks)),
+      'actors', (select jsonb_object_agg(a.actor, jsonb_build_object('revoked', a.revoked_at is not null))
+                   from effects_ledger.actor a
+                  where a.actor in (select r.actor from effects_ledger.request r where r.effect_id = any (ids))),
+      'policies', (select jsonb_object_agg(p.policy_id, jsonb_build_object('name', p.name, 'revision', p.revision,
+                     'revoked', p.revoked_at is not null)) from effects_ledger.policy p))
+      into authority;
+    select coalesce(jsonb_agg(jsonb_build_object('task_id', b.task_id, 'unit', b.unit, 'limit', b.limit_amount::text,
+             'reserved', b.reserved::text, 'spent', b.spent::text, 'overrun', b.overrun::text)), '[]')
+      into sums from effects_ledger.budget b where b.task_id = any (tasks);
+    select coalesce(jsonb_agg(jsonb_build_object(
+        'effect_id', e.effect_id, 'state', e.state, 'revision', e.revision,
+        'operation', r.operation, 'version', r.version, 'actor', r.actor, 'lineage', to_jsonb(t.lineage),
+        'not_before_ms', floor(extract(epoch from r.not_before) * 1000), 'on_denial', r.on_denial,
+        'operation_withdrawn', o.withdrawn_at is not null, 'operation_paused', o.paused_at is not null,
+        'operation_protected', o.protected, 'operation_allowed', o.allowed_at is not null,
+        'policy_id', b.policy_id, 'cost', b.cost, 'implementation', b.implementation,
+        'expires_at_ms', floor(extract(epoch from b.expires_at) * 1000),
+        'digest', encode(b.digest, 'hex'),
+        'bytes', convert_from(b.bytes, 'UTF8'), 'payload', convert_from(b.payload, 'UTF8'),
+        'bytes_match', b.bytes is not null and b.digest =
+           sha256(convert_to('pg-effects/binding/' || b.binding_version || chr(10), 'UTF8') || b.bytes),
+        'payload_match', b.payload is not null and b.payload_digest =
+           sha256(convert_to('pg-effects/payload/1' || chr(10), 'UTF8') || b.salt || b.payload))), '[]')
+      into facts
+      from unnest(ids) as wanted(effect_id)
+      join effects_ledger.effect e using (effect_id)
+      join effects_ledger.request r using (effect_id)
+      join effects_ledger.task t using (task_id)
+      join effects_ledger.operation o using (operation, version)
+      left join effects_payload.binding b on b.effect_id = e.effect_id and b.revision = e.revision;
+    return jsonb_build_object('now_ms', floor(extract(epoch from moment) * 1000),
+      'identity', effects_ledger.identity_standing(), 'durability_gap', effects_ledger.durability_gap(),
+      'transaction_id', pg_current_xact_id()::text, 'ledger', ledger, 'effects', facts, 'budgets', sums) || authority;
+  end $$;
+
+-- Writes permits, reservations and intents. One effect that cannot have its permit fails the whole transaction.
+create function effects_ledger.record_admitted(items jsonb, worker text) returns void language plpgsql
+  security definer set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    moment constant timestamptz := clock_timestamp();
+    actor constant text := effects_ledger.actor_now();
+    written bigint;
+  begin
+    insert into effects_ledger.permit (effect_id, digest, issued_under, issued_at, expires_at, consumed_at, attempt,
+                                       attempt_digest)
+    select i.effect_id, decode(i.digest, 'hex'), i.issued_under, moment, to_timestamp(i.permit_expires_at_ms / 1000.0),
+           moment, i.attempt, decode(i.token_hash, 'hex')
+      from jsonb_to_recordset(items) as i(effect_id uuid, digest text, issued_under text, permit_expires_at_ms bigint,
+                                          attempt uuid, token_hash text);
+
+    insert into effects_ledger.cost (effect_id, unit, reserved, at)
+    select i.effect_id, c.unit, c.amount::bigint, moment
+      from jsonb_to_recordset(items) as i(effect_id uuid, cost jsonb)
+      cross join jsonb_each_text(i.cost) as c(unit, amount);
+
+    with charge as materialized (
+      select i.effect_id, c.task_id, c.unit, c.amount::bigint as amount
+        from jsonb_to_recordset(items) as i(effect_id uuid, charges jsonb)
+        cross join jsonb_to_recordset(i.charges) as c(task_id uuid, unit text, amount text)
+    ), reserved as (
+      insert into effects_ledger.reservation (effect_id, task_id, unit, amount)
+      select charge.effect_id, charge.task_id, charge.unit, charge.amount from charge
+    )
+    update effects_ledger.budget b set reserved = b.reserved + c.amount
+      from (select charge.task_id, charge.unit, sum(charge.amount)::bigint as amount from charge group by 1, 2) c
+     where b.task_id = c.task_id and b.unit = c.unit;
+
+    with item as materialized (
+      select i.*, jsonb_build_object('attempt', i.attempt, 'attempt_digest', i.token_hash, 'digest', i.digest,
+                                     'issued_under', i.issued_under, 'cost', i.cost,
+                                     'dispatch_timeout_ms', i.dispatch_timeout_ms) as detail
+        from jsonb_to_recordset(items) as i(effect_id uuid, digest text, issued_under text, attempt uuid,
+                                            token_hash text, cost jsonb, dispatch_timeout_ms bigint)
+    ), step as materialized (
+      select i.*, e.seq + 1 as seq, e.head as previous,
+             effects_ledger.event_hash(e.head, e.effect_id, e.seq + 1, moment, 'admitted', 'prepared', 'admitted',
+                                       actor, worker, i.detail) as hash
+        from item i join effects_ledger.effect e using (effect_id)
+       where e.state = 'prepared'
+    ), logged as (
+      insert into effects_ledger.event (effect_id, seq, at, event, from_state, to_state, by_role, by_worker, detail,
+        previous_hash, hash)
+      select s.effect_id, s.seq, moment, 'admitted', 'prepared', 'admitted', actor, worker, s.detail, s.previous,
+             s.hash
+        from step s
+    )
+    update effects_ledger.effect e
+       set state = 'admitted', seq = s.seq, head = s.hash, waiting_for = null, denial_code = null,
+           token_hash = decode(s.token_hash, 'hex'), admitted_under = s.issued_under, admitted_at = moment,
+           dispatch_deadline = moment + make_interval(secs => s.dispatch_timeout_ms / 1000.0)
+      from step s where e.effect_id = s.effect_id;
+    get diagnostics written = row_count;
+    if written <> jsonb_array_length(items) then
+      raise exception 'an effect left the state prepared under our lock' using errcode = 'PE999';
+    end if;
+  end $$;
+
+-- What became of an admission whose COMMIT was not confirmed, asked from a new connection (protocol, section 5).
+create function effects_ledger.admission_fate(transaction_id text, ids uuid[], hashes text[]) returns jsonb
+  language sql volatile security definer set search_path = pg_catalog, pg_temp
+  as $$
+    select jsonb_build_object(
+      'identity', effects_ledger.identity_standing(),
+      'ledger_id', (select i.ledger_id from effects_ledger.identity i),
+      'held', coalesce((select jsonb_agg(e.effect_id) from unnest(ids, hashes) as w(effect_id, hash)
+                         join effects_ledger.effect e using (effect_id)
+                        where e.token_hash = decode(w.hash, 'hex')), '[]'),
+      'transaction', case when transaction_id is null then null else pg_xact_status(transaction_id::xid8) end)
+  $$;

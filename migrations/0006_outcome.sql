@@ -1,0 +1,211 @@
+-- Outcomes: what was recorded first about an admitted effect, what came later beside it, and how its cost was settled.
+--
+-- Invariants established here:
+--   * one outcome an effect, never rewritten; one resolution, only beside `uncertain`;
+--   * a settlement follows its outcome in the same transaction, is never refused, and releases each reservation once;
+--   * an outcome via dispatch is recorded only with the attempt's token.
+
+create table effects_ledger.outcome (
+  effect_id   uuid primary key references effects_ledger.effect,
+  outcome     text not null,
+  via         text not null,
+  at          timestamptz not null,
+  evidence_id uuid references effects_payload.evidence,
+  by_role     text not null,
+  by_worker   text,
+  constraint "one of the four outcomes" check (outcome in ('accepted', 'failed', 'no_effect', 'uncertain')),
+  constraint "via dispatch or reconcile" check (via in ('dispatch', 'reconcile')),
+  constraint "a dispatch is never uncertain by itself" check (outcome <> 'uncertain' or via = 'reconcile'),
+  constraint "evidence for what is certain" check (evidence_id is not null or outcome = 'uncertain')
+);
+call effects_ledger.make_history('effects_ledger.outcome');
+
+create table effects_ledger.resolution (
+  effect_id   uuid primary key references effects_ledger.outcome,
+  kind        text not null,
+  says        text,
+  source      text not null,
+  by_role     text not null,
+  at          timestamptz not null,
+  reason      text,
+  evidence_id uuid references effects_payload.evidence,
+  constraint "by evidence, reached, or with the risk accepted" check (kind in ('evidence', 'reached', 'risk_accepted')),
+  constraint "evidence where it is by evidence" check ((kind = 'evidence') <= (evidence_id is not null and says is not null))
+);
+call effects_ledger.make_history('effects_ledger.resolution');
+
+create function effects_ledger.check_resolution() returns trigger language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    if not exists (select from effects_ledger.outcome o where o.effect_id = new.effect_id and o.outcome = 'uncertain') then
+      raise exception 'effect % is not uncertain, so nothing resolves it', new.effect_id
+        using errcode = '23514', constraint = 'only what is uncertain is resolved';
+    end if;
+    return null;
+  end $$;
+create trigger "only what is uncertain is resolved" after insert on effects_ledger.resolution
+  for each row execute function effects_ledger.check_resolution();
+
+-- Settles the costs of effects and moves their reservations to spent and overrun on every budget they were drawn on.
+-- Sums of overrun stop at the largest bigint instead of refusing a settlement.
+create function effects_ledger.settle(items jsonb, moment timestamptz) returns void language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    perform from effects_ledger.budget b
+      where b.task_id in (select a.task_id from jsonb_to_recordset(items) as i(effect_id uuid)
+                            join effects_ledger.request r using (effect_id)
+                            join effects_ledger.task t using (task_id) cross join unnest(t.lineage) as a(task_id))
+      order by b.task_id, b.unit for no key update;
+
+    with part as materialized (
+      select i.effect_id, i.standing, s.unit, s.settled::bigint as settled, s.overrun::bigint as overrun, s.source
+        from jsonb_to_recordset(items) as i(effect_id uuid, standing text, settlements jsonb)
+        cross join jsonb_to_recordset(i.settlements) as s(unit text, settled text, overrun text, source text)
+    ), costed as (
+      insert into effects_ledger.cost as c (effect_id, unit, reserved, settled, overrun, standing, source, at)
+      select part.effect_id, part.unit, 0, part.settled, part.overrun, part.standing, part.source, moment from part
+      on conflict (effect_id, unit) do update
+        set settled = excluded.settled, overrun = excluded.overrun, standing = excluded.standing,
+            source = excluded.source, at = excluded.at
+    ), delta as (
+      select a.task_id, part.unit, sum(coalesce(v.amount, 0)) as released,
+             sum(case when v.amount is null then 0 else part.settled end) as spent, sum(part.overrun) as overrun
+        from part
+        join effects_ledger.request r using (effect_id)
+        join effects_ledger.task t using (task_id)
+        cross join unnest(t.lineage) as a(task_id)
+        left join effects_ledger.reservation v
+          on v.effect_id = part.effect_id and v.task_id = a.task_id and v.unit = part.unit
+       group by 1, 2
+    )
+    update effects_ledger.budget b
+       set reserved = b.reserved - d.released::bigint, spent = b.spent + d.spent::bigint,
+           overrun = least(b.overrun + d.overrun, 9223372036854775807)::bigint
+      from delta d where b.task_id = d.task_id and b.unit = d.unit;
+
+    delete from effects_ledger.live v using jsonb_to_recordset(items) as i(effect_id uuid)
+      where v.effect_id = i.effect_id;
+  end $$;
+
+-- Records reports about admitted effects. Says for each what became of it:
+--   recorded: the outcome is the report's; same: it was already, by the same evidence;
+--   resolved: the effect was uncertain, and the report, from the holder of the token, resolved it;
+--   late: something else was recorded before, and the report is kept beside it; refused: not this attempt's token.
+create function effects_ledger.record_outcomes(items jsonb, worker text) returns jsonb language plpgsql
+  security definer set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    moment constant timestamptz := clock_timestamp();
+    actor constant text := effects_ledger.actor_now();
+    fates jsonb;
+    kept jsonb;
+  begin
+    with item as materialized (
+      select * from jsonb_to_recordset(items) as i(effect_id uuid, token_hash text, outcome text, via text, evidence jsonb)
+    ), locked as materialized (
+      select e.effect_id, e.state, e.token_hash from effects_ledger.effect e
+       where e.effect_id in (select item.effect_id from item)
+       order by e.effect_id for no key update
+    )
+    select jsonb_object_agg(i.effect_id, case
+        when i.via = 'dispatch' and l.token_hash is distinct from decode(i.token_hash, 'hex') then 'refused'
+        when l.state = 'admitted' then 'recorded'
+        when o.outcome = i.outcome and v.digest = decode(i.evidence ->> 'digest', 'hex') then 'same'
+        when l.state = 'uncertain' and i.outcome <> 'uncertain' and z.effect_id is null then 'resolved'
+        else 'late' end)
+      into fates
+      from item i join locked l using (effect_id)
+      left join effects_ledger.outcome o using (effect_id)
+      left join effects_payload.evidence v on v.evidence_id = o.evidence_id
+      left join effects_ledger.resolution z on z.effect_id = i.effect_id;
+
+    with item as materialized (
+      select i.*, fates ->> i.effect_id::text as fate
+        from jsonb_to_recordset(items) as i(effect_id uuid, outcome text, via text, evidence jsonb, reference text)
+       where fates ->> i.effect_id::text in ('recorded', 'resolved', 'late')
+    ), shown as materialized (
+      select i.*, case when i.evidence is null then null else effects_ledger.new_id() end as evidence_id from item i
+    ), stored as (
+      insert into effects_payload.evidence (evidence_id, effect_id, at, source, submitted_by, says, agrees, reference,
+                                            bytes, digest)
+      select s.evidence_id, s.effect_id, moment, s.via, coalesce(worker, actor), s.outcome,
+             case when s.fate = 'late' then o.outcome = s.outcome or z.says = s.outcome end,
+             s.reference, decode(s.evidence ->> 'bytes', 'hex'), decode(s.evidence ->> 'digest', 'hex')
+        from shown s
+        left join effects_ledger.outcome o using (effect_id)
+        left join effects_ledger.resolution z on z.effect_id = s.effect_id
+       where s.evidence_id is not null
+    ), step as materialized (
+      select s.*, word.event, e.state as from_state, case when s.fate = 'recorded' then s.outcome else e.state end as to_state,
+             e.seq + 1 as seq, e.head as previous, detail.detail,
+             effects_ledger.event_hash(e.head, e.effect_id, e.seq + 1, moment, word.event, e.state,
+               case when s.fate = 'recorded' then s.outcome else e.state end, actor, worker, detail.detail) as hash
+        from shown s join effects_ledger.effect e using (effect_id)
+        cross join lateral (select case s.fate when 'recorded' then s.outcome when 'resolved' then 'resolved'
+                                               else 'late_evidence' end) as word(event)
+        cross join lateral (select jsonb_strip_nulls(jsonb_build_object('via', s.via, 'says', s.outcome,
+                              'reference', s.reference, 'evidence_digest', s.evidence ->> 'digest'))) as detail(detail)
+    ), logged as (
+      insert into effects_ledger.event (effect_id, seq, at, event, from_state, to_state, by_role, by_worker, detail,
+        previous_hash, hash)
+      select s.effect_id, s.seq, moment, s.event, s.from_state, s.to_state, actor, worker, s.detail, s.previous, s.hash
+        from step s
+    ), moved as (
+      update effects_ledger.effect e
+         set state = s.to_state, seq = s.seq, head = s.hash, reference = coalesce(e.reference, s.reference),
+             dispatch_ended_at = case when s.via = 'dispatch' then coalesce(e.dispatch_ended_at, moment)
+                                      else e.dispatch_ended_at end,
+             unresolved_since = case when s.to_state = 'uncertain' then coalesce(e.unresolved_since, e.dispatch_deadline)
+                                     else e.unresolved_since end
+        from step s where e.effect_id = s.effect_id
+    ), concluded as (
+      insert into effects_ledger.outcome (effect_id, outcome, via, at, evidence_id, by_role, by_worker)
+      select s.effect_id, s.outcome, s.via, moment, s.evidence_id, actor, worker from step s where s.fate = 'recorded'
+    ), resolved as (
+      insert into effects_ledger.resolution (effect_id, kind, says, source, by_role, at, evidence_id)
+      select s.effect_id, 'evidence', s.outcome, s.via, actor, moment, s.evidence_id from step s where s.fate = 'resolved'
+    )
+    select jsonb_agg(i) into kept from jsonb_array_elements(items) as i
+      where fates ->> (i ->> 'effect_id') in ('recorded', 'resolved') and i ->> 'outcome' <> 'uncertain';
+
+    if kept is not null then
+      perform effects_ledger.settle(kept, moment);
+    end if;
+    return fates;
+  end $$;
+
+-- Records that an attempt gave no answer to go by: the effect stays admitted and is unresolved from now on.
+create function effects_ledger.record_unresolved(items jsonb, worker text) returns void language plpgsql
+  security definer set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    moment constant timestamptz := clock_timestamp();
+    actor constant text := effects_ledger.actor_now();
+  begin
+    with item as materialized (
+      select * from jsonb_to_recordset(items) as i(effect_id uuid, token_hash text, event text, ended boolean, detail jsonb)
+    ), locked as materialized (
+      select e.effect_id, e.state, e.seq, e.head, e.token_hash from effects_ledger.effect e
+       where e.effect_id in (select item.effect_id from item)
+       order by e.effect_id for no key update
+    ), step as materialized (
+      select i.*, l.state, l.seq + 1 as seq, l.head as previous,
+             effects_ledger.event_hash(l.head, l.effect_id, l.seq + 1, moment, i.event, l.state, l.state, actor, worker,
+                                       i.detail) as hash
+        from locked l join item i using (effect_id)
+       where l.token_hash = decode(i.token_hash, 'hex')
+    ), logged as (
+      insert into effects_ledger.event (effect_id, seq, at, event, from_state, to_state, by_role, by_worker, detail,
+        previous_hash, hash)
+      select s.effect_id, s.seq, moment, s.event, s.state, s.state, actor, worker, s.detail, s.previous, s.hash from step s
+    )
+    update effects_ledger.effect e
+       set seq = s.seq, head = s.hash,
+           unresolved_since = case when s.state = 'admitted' and s.event = 'unresolved'
+                                   then coalesce(e.unresolved_since, moment) else e.unresolved_since end,
+           dispatch_ended_at = case when s.ended then coalesce(e.dispatch_ended_at, moment) else e.dispatch_ended_at end,
+           reference = coalesce(s.detail ->> 'reference', e.reference)
+      from step s where e.effect_id = s.effect_id;
+  end $$;

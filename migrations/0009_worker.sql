@@ -1,0 +1,130 @@
+-- Workers: which operations they run, that they are alive, and what is taken up again when one is not.
+--
+-- Invariants established here:
+--   * registering an operation allows nothing on a protected one;
+--   * a silent worker's jobs are freed, and what waits without a job gets one; neither admits or sends anything.
+
+create table effects_ledger.worker (
+  worker       text primary key,
+  pools        text[] not null default '{}',
+  release      text not null,
+  operations   text[] not null,
+  started_at   timestamptz not null default clock_timestamp(),
+  heartbeat_at timestamptz not null default clock_timestamp(),
+  stopped_at   timestamptz,
+  freed_at     timestamptz
+);
+comment on table effects_ledger.worker is 'Worker processes by heartbeat. A row says who is alive, not what happened.';
+
+-- Registers what a worker runs. A contract that changes under an unprotected version is taken; under a protected one refused.
+create function effects_ledger.register_operations(items jsonb) returns void language plpgsql
+  security definer set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    refused text;
+  begin
+    select o.operation || ' ' || o.version into refused
+      from jsonb_to_recordset(items) as i(operation text, version int, implementation text)
+      join effects_ledger.operation o using (operation, version)
+     where o.protected and o.implementation <> i.implementation limit 1;
+    if found then
+      perform effects_ledger.refuse('42501', format('%s is protected and its implementation differs', refused),
+                                    'the owner allows the new implementation first');
+    end if;
+    insert into effects_ledger.operation as o (operation, version, contract, contract_digest, input_schema, implementation,
+                                               release, registered_by)
+    select i.operation, i.version, i.contract, decode(i.contract_digest, 'hex'), i.input_schema, i.implementation,
+           i.release, effects_ledger.actor_now()
+      from jsonb_to_recordset(items) as i(operation text, version int, contract jsonb, contract_digest text,
+                                          input_schema jsonb, implementation text, release text)
+     order by i.operation, i.version
+    on conflict (operation, version) do update
+      set contract = excluded.contract, contract_digest = excluded.contract_digest, input_schema = excluded.input_schema,
+          implementation = excluded.implementation, release = excluded.release
+      where (o.contract_digest, o.implementation, o.release)
+            is distinct from (excluded.contract_digest, excluded.implementation, excluded.release);
+  end $$;
+
+create function effects_ledger.heartbeat(me text, my_pools text[], my_release text, my_operations text[]) returns void
+  language sql volatile security definer set search_path = pg_catalog, pg_temp
+  as $$
+    insert into effects_ledger.worker as w (worker, pools, release, operations)
+      values (me, my_pools, my_release, my_operations)
+    on conflict (worker) do update set heartbeat_at = clock_timestamp(), pools = excluded.pools, freed_at = null
+  $$;
+
+create function effects_ledger.stop_worker(me text) returns void
+  language sql volatile security definer set search_path = pg_catalog, pg_temp
+  as $$ update effects_ledger.worker w set stopped_at = clock_timestamp() where w.worker = me $$;
+
+-- Frees the jobs of workers that have been silent for longer than given, through graphile-worker's own function, and
+-- returns these workers. A worker that was only frozen goes on afterwards; the ledger keeps it from sending twice.
+create function effects_ledger.free_silent(silent_ms bigint) returns setof text language plpgsql
+  security definer set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    silent effects_ledger.worker;
+  begin
+    for silent in
+      select * from effects_ledger.worker w
+       where w.stopped_at is null and w.freed_at is null
+         and w.heartbeat_at < clock_timestamp() - make_interval(secs => silent_ms / 1000.0)
+       order by w.worker for no key update skip locked
+    loop
+      perform effects_queue.force_unlock_workers(silent.pools);
+      update effects_ledger.worker w set freed_at = clock_timestamp() where w.worker = silent.worker;
+      return next silent.worker;
+    end loop;
+  end $$;
+
+-- Queues again what waits without a job (its job was lost, or used up its attempts). Returns how many.
+create function effects_ledger.queue_waiting() returns int language plpgsql
+  security definer set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    queued int;
+  begin
+    perform effects_queue.add_job(r.operation, json_build_object('effect_id', r.effect_id),
+              run_at => greatest(r.not_before, now()), job_key => r.effect_id::text, priority => r.priority)
+       from effects_ledger.live v
+       join effects_ledger.effect e using (effect_id)
+       join effects_ledger.request r using (effect_id)
+      where e.state in ('requested', 'prepared')
+        and not exists (select from effects_queue._private_jobs j
+                         where j.key = r.effect_id::text and (j.attempts < j.max_attempts or j.locked_at is not null));
+    get diagnostics queued = row_count;
+    return queued;
+  end $$;
+
+-- Appends `overdue` to what was admitted and has passed its window without a word. It asks nobody. Returns how many.
+create function effects_ledger.mark_overdue(by_worker text) returns int language plpgsql
+  security definer set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    moment constant timestamptz := clock_timestamp();
+    actor constant text := effects_ledger.actor_now();
+    marked int;
+  begin
+    with locked as materialized (
+      select e.effect_id, e.seq, e.head, e.dispatch_deadline from effects_ledger.effect e
+       where e.effect_id in (select v.effect_id from effects_ledger.live v)
+         and e.state = 'admitted' and e.unresolved_since is null and e.dispatch_deadline <= moment
+       order by e.effect_id for no key update skip locked
+    ), step as materialized (
+      select l.*, l.seq + 1 as next_seq, detail.detail,
+             effects_ledger.event_hash(l.head, l.effect_id, l.seq + 1, moment, 'overdue', 'admitted', 'admitted', actor,
+                                       by_worker, detail.detail) as hash
+        from locked l
+        cross join lateral (select jsonb_build_object('since',
+                              (extract(epoch from l.dispatch_deadline) * 1000)::bigint)) as detail(detail)
+    ), logged as (
+      insert into effects_ledger.event (effect_id, seq, at, event, from_state, to_state, by_role, by_worker, detail,
+        previous_hash, hash)
+      select s.effect_id, s.next_seq, moment, 'overdue', 'admitted', 'admitted', actor, by_worker, s.detail, s.head, s.hash
+        from step s
+    )
+    update effects_ledger.effect e set seq = s.next_seq, head = s.hash, unresolved_since = s.dispatch_deadline
+      from step s where e.effect_id = s.effect_id;
+    get diagnostics marked = row_count;
+    return marked;
+  end $$;

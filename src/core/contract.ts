@@ -1,0 +1,129 @@
+/**
+ * The contract: what an operation declares. What it does not declare it does not have; every default is the weaker claim.
+ */
+import { type Amounts, checkAmounts } from "./amount.ts";
+import { LedgerError, notBuilt } from "./error.ts";
+
+/** Timers beyond this fire at once in Node. */
+export const TIMER_MS_MAX = 2_147_483_647;
+
+/** The largest encoded binding, proof or event, in bytes of UTF-8, inclusive (protocol, section 10). */
+export const RECORD_BYTES_MAX = 65_536;
+
+/** What the recipient promises about a repeated request under the same key. */
+export interface Idempotency {
+  /** Within what a key is one request, for example `account`. */
+  readonly scope: string;
+  readonly retentionMs: number;
+  readonly mismatch: "refused" | "ignored";
+  readonly concurrent: "safe" | "unsafe";
+  readonly failure: "saved" | "executed";
+}
+
+/** How long a void mark, and the effect's own mark, stand at the recipient. */
+export interface FenceClaim {
+  /** `kept`: for as long as the recipient keeps its data; otherwise milliseconds, counted from the admission. */
+  readonly retentionMs: number | "kept";
+}
+
+export interface ContractDeclaration<Input = unknown, Proof = unknown> {
+  /** The maximum cost per unit. Default: none. */
+  readonly cost?: (input: Input) => Amounts;
+  readonly dispatchTimeoutMs?: number;
+  readonly reconcileTimeoutMs?: number;
+  readonly expiresAfterMs?: number;
+  readonly idempotency?: Idempotency;
+  readonly precondition?: "enforced" | "none";
+  readonly absence?: "inconclusive" | { readonly fence: FenceClaim };
+  /** The refusals that are conclusive, by code. `none`: nothing happened; `possible`: something may have. */
+  readonly failures?: Readonly<Record<string, { readonly effect: "none" | "possible" }>>;
+  /** What acceptance means, in one line. */
+  readonly accepts?: string;
+  readonly bindingBytesMax?: number;
+  readonly proofBytesMax?: number;
+  /** The recipient's own id in a proof, for find and audit. */
+  readonly reference?: (proof: Proof) => string;
+  /** Environment variables that dispatch and reconcile may read through `context.secret`. */
+  readonly secrets?: readonly string[];
+  // Named by the design, refused until they are built:
+  readonly preparedWithinMs?: number;
+  readonly followMax?: number;
+  readonly lane?: (input: Input) => string;
+  readonly cleanup?: "none" | "required";
+}
+
+/** A contract with every default filled in; this is what is registered, as JSON, and digested. */
+export interface Contract {
+  readonly dispatchTimeoutMs: number;
+  readonly reconcileTimeoutMs: number;
+  readonly expiresAfterMs: number;
+  readonly idempotency: Idempotency | null;
+  readonly precondition: "enforced" | "none";
+  readonly fence: FenceClaim | null;
+  readonly failures: Readonly<Record<string, { readonly effect: "none" | "possible" }>>;
+  readonly accepts: string;
+  readonly bindingBytesMax: number;
+  readonly proofBytesMax: number;
+  readonly secrets: readonly string[];
+}
+
+/**
+ * Fills in the defaults and refuses what cannot hold.
+ * @throws LedgerError `contract_invalid`, or `0A000` for a part that is not built yet.
+ */
+export function completeContract(declared: ContractDeclaration<never, never>): Contract {
+  for (const part of ["preparedWithinMs", "followMax", "lane"] as const) {
+    if (declared[part] !== undefined) throw notBuilt(`contract.${part}`);
+  }
+  if (declared.cleanup === "required") throw notBuilt("contract.cleanup: required");
+  const absence = declared.absence ?? "inconclusive";
+  if (absence !== "inconclusive" && !("fence" in absence)) throw notBuilt("contract.absence.conclusiveAfterMs");
+  const contract: Contract = {
+    dispatchTimeoutMs: declared.dispatchTimeoutMs ?? 30_000,
+    reconcileTimeoutMs: declared.reconcileTimeoutMs ?? 30_000,
+    expiresAfterMs: declared.expiresAfterMs ?? 86_400_000,
+    idempotency: declared.idempotency ?? null,
+    precondition: declared.precondition ?? "none",
+    fence: absence === "inconclusive" ? null : absence.fence,
+    failures: declared.failures ?? {},
+    accepts: declared.accepts ?? "the adapter reported acceptance",
+    bindingBytesMax: declared.bindingBytesMax ?? 2_048,
+    proofBytesMax: declared.proofBytesMax ?? 4_096,
+    secrets: declared.secrets ?? [],
+  };
+  checkTimer("dispatchTimeoutMs", contract.dispatchTimeoutMs);
+  checkTimer("reconcileTimeoutMs", contract.reconcileTimeoutMs);
+  checkDuration("expiresAfterMs", contract.expiresAfterMs);
+  if (contract.fence && contract.fence.retentionMs !== "kept") {
+    checkDuration("absence.fence.retentionMs", contract.fence.retentionMs);
+  }
+  if (contract.idempotency) checkDuration("idempotency.retentionMs", contract.idempotency.retentionMs);
+  checkBytes("bindingBytesMax", contract.bindingBytesMax);
+  checkBytes("proofBytesMax", contract.proofBytesMax);
+  return contract;
+}
+
+/** The maximum cost that a contract declares for one input. */
+export function maximumCost<Input>(declared: ContractDeclaration<Input, never>, input: Input): Amounts {
+  return declared.cost ? checkAmounts(declared.cost(input)) : {};
+}
+
+function checkTimer(field: string, ms: number): void {
+  if (!Number.isInteger(ms) || ms < 1 || ms > TIMER_MS_MAX) {
+    throw contractInvalid(field, ms, `an integer from 1 to ${TIMER_MS_MAX} milliseconds`);
+  }
+}
+
+function checkDuration(field: string, ms: number): void {
+  if (!Number.isSafeInteger(ms) || ms < 1) throw contractInvalid(field, ms, "a positive integer of milliseconds");
+}
+
+function checkBytes(field: string, bytes: number): void {
+  if (!Number.isInteger(bytes) || bytes < 1 || bytes > RECORD_BYTES_MAX) {
+    throw contractInvalid(field, bytes, `an integer from 1 to ${RECORD_BYTES_MAX} bytes`);
+  }
+}
+
+function contractInvalid(field: string, given: unknown, wanted: string): LedgerError {
+  return new LedgerError("contract_invalid", `contract.${field} is ${String(given)}`, { hint: `give ${wanted}` });
+}

@@ -1,0 +1,182 @@
+/**
+ * The outcome decision (protocol, section 6): what a dispatch report means under the operation's contract, and how its
+ * cost is settled. Pure: the report, the contract and what was reserved go in, what is to be recorded comes out.
+ */
+import { type Amounts, checkAmounts } from "./amount.ts";
+import { canonicalBytes } from "./canonical.ts";
+import type { Contract } from "./contract.ts";
+import { evidenceDigest } from "./digest.ts";
+import { LedgerError } from "./error.ts";
+import type { Absent, Accepted, DispatchReport, Evidence, Failed, Fenced, NotSent } from "./report.ts";
+import type { Outcome } from "./state.ts";
+import { cleanText, describeThrown } from "./text.ts";
+
+export interface Settlement {
+  readonly unit: string;
+  readonly settled: bigint;
+  readonly overrun: bigint;
+  readonly source: "measured" | "maximum" | "none";
+}
+export interface StoredEvidence {
+  readonly bytes: Buffer;
+  readonly digest: Buffer;
+}
+/** An outcome to be recorded; where nobody can tell yet, `unresolved` with the reason. */
+export type Decision =
+  | {
+      readonly decision: "outcome";
+      readonly outcome: Exclude<Outcome, "uncertain">;
+      readonly evidence: StoredEvidence;
+      readonly reference: string | null;
+      readonly standing: "settled" | "released";
+      readonly settlements: readonly Settlement[];
+    }
+  | { readonly decision: "unresolved"; readonly reason: string };
+
+/** What the decision needs of an operation: its contract, and how it reads its own proofs. */
+export interface ProofRules {
+  readonly contract: Contract;
+  /** Throws where the proof is not one of this operation's. Returns it as it will be stored. */
+  readonly parseProof: (proof: unknown) => unknown;
+  readonly reference: ((proof: never) => string) | undefined;
+}
+
+/** Decides what a dispatch's report records. */
+export function decideOutcome(report: DispatchReport<unknown>, rules: ProofRules, reserved: Amounts): Decision {
+  switch (report.report) {
+    case "accepted":
+      return decideAccepted(report, rules, reserved);
+    case "failed":
+      return decideFailed(report, rules, reserved);
+    case "notSent":
+      return decideNoEffect(report, reserved);
+    case "unknown":
+      return { decision: "unresolved", reason: cleanText(report.reason) };
+    default:
+      // A report of another version, or of no version: nothing may be concluded from it.
+      return { decision: "unresolved", reason: `the adapter reported ${describeReport(report satisfies never)}` };
+  }
+}
+
+/** Acceptance with its proof; a proof that cannot be stored leaves the effect unresolved, never lost or repeated. */
+export function decideAccepted(report: Accepted<unknown>, rules: ProofRules, reserved: Amounts): Decision {
+  let evidence: StoredEvidence;
+  let reference: string | null;
+  try {
+    const proof = rules.parseProof(report.proof);
+    if (proof === null || proof === undefined) throw new LedgerError("proof_unusable", "there is none");
+    evidence = store(proof);
+    if (evidence.bytes.length > rules.contract.proofBytesMax) {
+      throw new LedgerError(
+        "proof_unusable",
+        `it has ${evidence.bytes.length} bytes, the contract allows ${rules.contract.proofBytesMax}`,
+      );
+    }
+    reference = rules.reference ? cleanText(rules.reference(proof as never), 200) : null;
+  } catch (error) {
+    return { decision: "unresolved", reason: `proof_unusable: ${describeThrown(error)}` };
+  }
+  return {
+    decision: "outcome",
+    outcome: "accepted",
+    evidence,
+    reference,
+    standing: "settled",
+    settlements: settle(reserved, measured(report.cost)),
+  };
+}
+
+/** A refusal counts only where the contract lists its code; any other may have happened. */
+export function decideFailed(report: Failed, rules: ProofRules, reserved: Amounts): Decision {
+  const listed = Object.hasOwn(rules.contract.failures, report.code) ? rules.contract.failures[report.code] : undefined;
+  if (!listed) {
+    return {
+      decision: "unresolved",
+      reason: `failed as ${cleanText(String(report.code), 100)}, which the contract does not list`,
+    };
+  }
+  const cost = measured(report.cost);
+  const free = listed.effect === "none" && cost === null;
+  return {
+    decision: "outcome",
+    outcome: "failed",
+    evidence: storeEvidence(report.evidence),
+    reference: null,
+    standing: free ? "released" : "settled",
+    settlements: free ? release(reserved) : settle(reserved, cost),
+  };
+}
+
+/** Proof that nothing happened: the reservation goes back. */
+export function decideNoEffect(report: NotSent | Fenced | Absent, reserved: Amounts): Decision {
+  return {
+    decision: "outcome",
+    outcome: "no_effect",
+    evidence: storeEvidence(report.evidence),
+    reference: null,
+    standing: "released",
+    settlements: release(reserved),
+  };
+}
+
+/** Evidence as it is kept. What JSON cannot carry is kept as cleaned text: it is diagnosis, not proof. */
+export function storeEvidence(evidence: Evidence): StoredEvidence {
+  try {
+    const stored = store(evidence ?? null);
+    if (stored.bytes.length <= EVIDENCE_BYTES_MAX) return stored;
+    return store({ shortened: cleanText(stored.bytes.toString("utf8")), bytes: stored.bytes.length });
+  } catch (error) {
+    return store({ unreadable: describeThrown(error) });
+  }
+}
+
+/** Evidence other than a proof is bounded like a proof is by default, in bytes. */
+const EVIDENCE_BYTES_MAX = 4_096;
+
+function store(value: unknown): StoredEvidence {
+  const bytes = canonicalBytes(value);
+  return { bytes, digest: evidenceDigest(bytes) };
+}
+
+/** The measured cost, or null where there is none to go by: then the maximum is spent. */
+function measured(cost: Amounts | undefined): Amounts | null {
+  if (cost === undefined) return null;
+  try {
+    return checkAmounts(cost);
+  } catch {
+    return null; // an amount that is no amount measures nothing
+  }
+}
+
+function settle(reserved: Amounts, cost: Amounts | null): readonly Settlement[] {
+  if (cost === null) {
+    return Object.entries(reserved).map(([unit, amount]) => ({
+      unit,
+      settled: amount,
+      overrun: 0n,
+      source: "maximum",
+    }));
+  }
+  // A unit that was not measured is spent at its maximum; one that was not reserved is overrun as a whole.
+  return [...new Set([...Object.keys(reserved), ...Object.keys(cost)])].map((unit) => {
+    const held = reserved[unit] ?? 0n;
+    const used = cost[unit];
+    if (used === undefined) return { unit, settled: held, overrun: 0n, source: "maximum" };
+    return used > held
+      ? { unit, settled: held, overrun: used - held, source: "measured" }
+      : { unit, settled: used, overrun: 0n, source: "measured" };
+  });
+}
+
+function release(reserved: Amounts): readonly Settlement[] {
+  return Object.keys(reserved).map((unit) => ({ unit, settled: 0n, overrun: 0n, source: "none" }));
+}
+
+function describeReport(report: unknown): string {
+  return cleanText(
+    typeof report === "object" && report
+      ? `a report ${String((report as { report?: unknown }).report)}`
+      : String(report),
+    100,
+  );
+}

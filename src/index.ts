@@ -1,0 +1,17 @@
+/** The public names of pg-effects, and nothing else. */
+export type { Amounts } from "./core/amount.ts";
+export type { ContractDeclaration } from "./core/contract.ts";
+export { LedgerError } from "./core/error.ts";
+export {
+  type AdapterContext,
+  type BoundEffect,
+  type DispatchContext,
+  defineOperation,
+  type Invalid,
+  invalid,
+  type Operation,
+  type OperationDefinition,
+  type Preparation,
+} from "./core/operation.ts";
+export { absent, accepted, failed, fenced, notSent, unknown } from "./core/report.ts";
+export type { DispatchReport, FenceReport, ReconcileReport } from "./core/report.ts";

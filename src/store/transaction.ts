@@ -1,0 +1,148 @@
+/**
+ * Transactions: the one file that names isolation levels, decides when to try again, and tells a confirmed COMMIT from
+ * one that is not (protocol, section 5). It never calls out and never decides about an effect.
+ */
+import type pg from "pg";
+import { LedgerError } from "../core/error.ts";
+import { driverCode } from "./connection.ts";
+
+/** How many empty gate tables there are (migration 0001). */
+const GATES = 8;
+
+/** Bounds of every transaction of ours; local to it, so that nothing leaks behind a pooler. */
+const LOCAL_SETTINGS = [
+  "set local synchronous_commit = on", // an admission that may be lost is no admission; a replica's wait counts
+  "set local lock_timeout = '10s'", // longer than any of our transactions takes
+  "set local statement_timeout = '30s'",
+  "set local idle_in_transaction_session_timeout = '10s'", // a suspended process lets its locks go
+].join("; ");
+
+/**
+ * Plans that SERIALIZABLE needs: it conflicts on what was scanned, so a small table read without its index conflicts
+ * with everybody.
+ */
+const INDEX_ONLY = "set local enable_seqscan = off; set local enable_hashjoin = off; set local enable_mergejoin = off";
+
+/** Conflicts are tried again so often; each time all that was read is read again. */
+const TRIES_MAX = 20;
+const CONFLICTS = new Set(["40001", "40P01", "55P03"]);
+
+export interface TransactionOptions {
+  readonly isolation: "serializable" | "read committed";
+  /** The root tasks concerned: their gates are locked, in order, before the snapshot. */
+  readonly roots?: readonly string[];
+}
+
+/** COMMIT was sent and its confirmation never came: it may stand or not. Who asked must not act on it. */
+export class CommitUnconfirmedError extends LedgerError {
+  constructor(cause: unknown) {
+    super("commit_unconfirmed", "COMMIT was not confirmed", {
+      hint: "the record says whether it stands; it is read before anything else happens",
+      cause,
+    });
+  }
+}
+
+/**
+ * Runs a body in a transaction and tries conflicts again. The body returns its last statement without waiting for it,
+ * so that COMMIT follows it in the same packet.
+ * @throws CommitUnconfirmedError when COMMIT was sent and not confirmed; anything else means: rolled back.
+ */
+export async function transact<Result>(
+  pool: pg.Pool,
+  options: TransactionOptions,
+  body: (client: pg.PoolClient) => Promise<{ readonly last: Promise<unknown>; readonly result: () => Result }>,
+): Promise<Result> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await transactOnce(pool, options, body);
+    } catch (error) {
+      if (error instanceof CommitUnconfirmedError) throw error;
+      if (!isConflict(error) || attempt >= TRIES_MAX) throw error;
+      await pause(Math.random() * Math.min(200, 5 * 2 ** attempt));
+    }
+  }
+}
+
+/** True for a serialisation failure, a deadlock or a lock that was not had in time: nothing was written, try again. */
+export function isConflict(error: unknown): boolean {
+  return CONFLICTS.has(driverCode(error) ?? "");
+}
+
+async function transactOnce<Result>(
+  pool: pg.Pool,
+  options: TransactionOptions,
+  body: (client: pg.PoolClient) => Promise<{ readonly last: Promise<unknown>; readonly result: () => Result }>,
+): Promise<Result> {
+  const client = await pool.connect();
+  let broken: Error | undefined;
+  const warnings: unknown[] = [];
+  const onNotice = (notice: { severity?: string | undefined }) => {
+    if (notice.severity === "WARNING") warnings.push(notice);
+  };
+  const onError = (error: Error) => {
+    broken = error;
+  };
+  client.on("error", onError);
+  try {
+    const begun = client.query(opening(options));
+    begun.catch(() => {}); // awaited with the body's statements, which fail after it
+    let ending: { readonly last: Promise<unknown>; readonly result: () => Result };
+    try {
+      ending = await body(client);
+    } catch (error) {
+      // COMMIT was never sent, so whatever happened, nothing stands.
+      await client.query("rollback").catch((failure: Error) => {
+        broken = failure;
+      });
+      throw await firstFailure(begun, error);
+    }
+    client.on("notice", onNotice);
+    const commit = client.query("commit");
+    const [first, last, end] = await Promise.allSettled([begun, ending.last, commit]);
+    if (end.status === "fulfilled" && end.value.command === "COMMIT" && warnings.length === 0) return ending.result();
+    const cause = [first, last, end].find((step) => step.status === "rejected")?.reason ?? warnings[0];
+    if (end.status === "fulfilled" && end.value.command === "ROLLBACK") throw cause ?? new Error("COMMIT answered ROLLBACK");
+    if (end.status === "rejected" && isServerError(end.reason)) throw cause;
+    broken = cause instanceof Error ? cause : new Error("COMMIT was not confirmed");
+    throw new CommitUnconfirmedError(cause);
+  } finally {
+    client.off("notice", onNotice);
+    client.off("error", onError);
+    client.release(broken);
+  }
+}
+
+/** Everything before the snapshot: BEGIN, local settings and gates, in one packet of the simple protocol. */
+function opening(options: TransactionOptions): string {
+  const serializable = options.isolation === "serializable";
+  const gates = [...new Set((options.roots ?? []).map(gateOf))].sort((a, b) => a - b);
+  return [
+    `begin isolation level ${options.isolation}`,
+    LOCAL_SETTINGS,
+    ...(serializable ? [INDEX_ONLY] : []),
+    ...(gates.length > 0
+      ? [`lock table ${gates.map((gate) => `effects_ledger.gate_${gate}`).join(", ")} in exclusive mode`]
+      : []),
+  ].join("; ");
+}
+
+/** A root task's gate. The last digit of a version 7 UUID is random, so roots spread evenly. */
+function gateOf(root: string): number {
+  return Number.parseInt(root.slice(-1), 16) % GATES;
+}
+
+/** An answer of severity ERROR says that the transaction is rolled back. FATAL and everything else say nothing. */
+function isServerError(error: unknown): boolean {
+  return (error as { severity?: string } | null)?.severity === "ERROR";
+}
+
+async function firstFailure(begun: Promise<unknown>, error: unknown): Promise<unknown> {
+  const [first] = await Promise.allSettled([begun]);
+  return first.status === "rejected" ? first.reason : error;
+}
+
+/** Waits. Only between tries: nothing here is ever ordered by it. */
+export function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
