@@ -97,7 +97,7 @@ create function effects_ledger.record_declined(items jsonb, worker text) returns
              effects_ledger.event_hash(l.head, l.effect_id, l.seq + 1, moment, 'declined', l.state, 'declined', actor,
                                        worker, detail.detail) as hash
         from locked l join item i using (effect_id)
-        cross join lateral (select jsonb_build_object('reason', i.reason, 'code', i.code)
+        cross join lateral (select jsonb_build_object('declined_reason', i.reason, 'code', i.code)
                                    || coalesce(i.detail, '{}')) as detail(detail)
        where l.state in ('requested', 'prepared')
     ), logged as (

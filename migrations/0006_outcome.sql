@@ -64,11 +64,13 @@ create function effects_ledger.settle(items jsonb, moment timestamptz) returns v
         from jsonb_to_recordset(items) as i(effect_id uuid, standing text, settlements jsonb)
         cross join jsonb_to_recordset(i.settlements) as s(unit text, settled text, overrun text, source text)
     ), costed as (
-      insert into effects_ledger.cost as c (effect_id, unit, reserved, settled, overrun, standing, source, at)
+      update effects_ledger.cost c
+         set settled = part.settled, overrun = part.overrun, standing = part.standing, source = part.source, at = moment
+        from part where c.effect_id = part.effect_id and c.unit = part.unit
+    ), added as (
+      insert into effects_ledger.cost (effect_id, unit, reserved, settled, overrun, standing, source, at)
       select part.effect_id, part.unit, 0, part.settled, part.overrun, part.standing, part.source, moment from part
-      on conflict (effect_id, unit) do update
-        set settled = excluded.settled, overrun = excluded.overrun, standing = excluded.standing,
-            source = excluded.source, at = excluded.at
+       where not exists (select from effects_ledger.cost c where c.effect_id = part.effect_id and c.unit = part.unit)
     ), delta as (
       select a.task_id, part.unit, sum(coalesce(v.amount, 0)) as released,
              sum(case when v.amount is null then 0 else part.settled end) as spent, sum(part.overrun) as overrun

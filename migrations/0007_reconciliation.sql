@@ -152,10 +152,11 @@ create function effects_ledger.begin_inspection(wanted uuid, inspected uuid, as_
               'remaining_ms', floor(extract(epoch from asked.deadline - opened.begun_at) * 1000),
               'admitted_at_ms', floor(extract(epoch from standing.admitted_at) * 1000),
               'dispatch_ended', standing.dispatch_ended_at is not null,
-              'effect_id', inspected, 'key', r.key, 'attempt', p.attempt, 'version', r.version,
+              'effect_id', inspected, 'key', r.key, 'attempt', p.attempt, 'version', r.version, 'root', t.lineage[1],
               'bytes', convert_from(b.bytes, 'UTF8'), 'payload', convert_from(b.payload, 'UTF8'),
               'cost', b.cost)
               from effects_ledger.request r
+              join effects_ledger.task t using (task_id)
               join effects_ledger.permit p using (effect_id)
               join effects_payload.binding b on b.effect_id = r.effect_id and b.revision = standing.revision
              where r.effect_id = inspected);

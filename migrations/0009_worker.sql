@@ -128,3 +128,40 @@ create function effects_ledger.mark_overdue(by_worker text) returns int language
     get diagnostics marked = row_count;
     return marked;
   end $$;
+
+-- Queues effects again at once: their jobs were taken by a worker that is stopping, or that bound another implementation.
+create function effects_ledger.requeue(ids uuid[]) returns void language sql volatile
+  security definer set search_path = pg_catalog, pg_temp
+  as $$
+    select effects_queue.add_job(r.operation, json_build_object('effect_id', r.effect_id), job_key => r.effect_id::text,
+             priority => r.priority)
+      from unnest(ids) as wanted(effect_id)
+      join effects_ledger.request r using (effect_id)
+      join effects_ledger.effect e using (effect_id)
+     where e.state in ('requested', 'prepared')
+  $$;
+
+-- Why an admitted effect should go no further, or null: what `assertAuthority` asks before each protected step.
+create function effects_ledger.authority_gap(admitted uuid) returns text language sql stable
+  security definer set search_path = pg_catalog, pg_temp
+  as $$
+    select case
+        when effects_ledger.identity_standing() <> 'ok' then 'recovery_unacknowledged'
+        when o.withdrawn_at is not null then 'operation_withdrawn'
+        when chain.revoked then 'task_revoked'
+        when chain.ended then 'task_ended'
+        when chain.expired then 'task_expired'
+        when a.revoked_at is not null then 'actor_revoked'
+        when p.revoked_at is not null then 'policy_revoked' end
+      from effects_ledger.request r
+      join effects_ledger.effect e using (effect_id)
+      join effects_ledger.operation o using (operation, version)
+      join effects_ledger.actor a using (actor)
+      join effects_payload.binding b on b.effect_id = e.effect_id and b.revision = e.revision
+      join effects_ledger.policy p using (policy_id)
+      join effects_ledger.task t using (task_id)
+      cross join lateral (select bool_or(x.revoked_at is not null) as revoked, bool_or(x.ended_at is not null) as ended,
+                                 bool_or(x.deadline <= clock_timestamp()) as expired
+                            from effects_ledger.task x where x.task_id = any (t.lineage)) as chain
+     where r.effect_id = admitted
+  $$;

@@ -13,5 +13,10 @@ export {
   type OperationDefinition,
   type Preparation,
 } from "./core/operation.ts";
-export { absent, accepted, failed, fenced, notSent, unknown } from "./core/report.ts";
 export type { DispatchReport, FenceReport, ReconcileReport } from "./core/report.ts";
+export { absent, accepted, failed, fenced, notSent, unknown } from "./core/report.ts";
+export { type Ledger, type LedgerOptions, openLedger, type WorkerOptions } from "./ledger.ts";
+export type { Standing } from "./observe/standing.ts";
+export type { CallersClient } from "./request/client.ts";
+export type { EnqueueOptions, ReconcileOptions, Statement, TaskOptions } from "./request/request.ts";
+export type { Working } from "./worker/work.ts";

@@ -8,6 +8,7 @@ import type { Contract } from "./contract.ts";
 import { evidenceDigest } from "./digest.ts";
 import { LedgerError } from "./error.ts";
 import type { Absent, Accepted, DispatchReport, Evidence, Failed, Fenced, NotSent } from "./report.ts";
+import type { Secrets } from "./secret.ts";
 import type { Outcome } from "./state.ts";
 import { cleanText, describeThrown } from "./text.ts";
 
@@ -21,17 +22,17 @@ export interface StoredEvidence {
   readonly bytes: Buffer;
   readonly digest: Buffer;
 }
-/** An outcome to be recorded; where nobody can tell yet, `unresolved` with the reason. */
-export type Decision =
-  | {
-      readonly decision: "outcome";
-      readonly outcome: Exclude<Outcome, "uncertain">;
-      readonly evidence: StoredEvidence;
-      readonly reference: string | null;
-      readonly standing: "settled" | "released";
-      readonly settlements: readonly Settlement[];
-    }
-  | { readonly decision: "unresolved"; readonly reason: string };
+/** An outcome to be recorded, with how its cost is settled. */
+export interface OutcomeDecision {
+  readonly decision: "outcome";
+  readonly outcome: Exclude<Outcome, "uncertain">;
+  readonly evidence: StoredEvidence;
+  readonly reference: string | null;
+  readonly standing: "settled" | "released";
+  readonly settlements: readonly Settlement[];
+}
+/** Where nobody can tell yet, the reason. */
+export type Decision = OutcomeDecision | { readonly decision: "unresolved"; readonly reason: string };
 
 /** What the decision needs of an operation: its contract, and how it reads its own proofs. */
 export interface ProofRules {
@@ -108,7 +109,7 @@ export function decideFailed(report: Failed, rules: ProofRules, reserved: Amount
 }
 
 /** Proof that nothing happened: the reservation goes back. */
-export function decideNoEffect(report: NotSent | Fenced | Absent, reserved: Amounts): Decision {
+export function decideNoEffect(report: NotSent | Fenced | Absent, reserved: Amounts): OutcomeDecision {
   return {
     decision: "outcome",
     outcome: "no_effect",
@@ -117,6 +118,23 @@ export function decideNoEffect(report: NotSent | Fenced | Absent, reserved: Amou
     standing: "released",
     settlements: release(reserved),
   };
+}
+
+/** A decision whose words hold no secret: what an adapter repeats of one is struck out before anything is recorded. */
+export function strikeOut(decision: Decision, secrets: Secrets): Decision {
+  if (decision.decision === "unresolved") return { ...decision, reason: secrets.strikeOut(decision.reason) };
+  return {
+    ...decision,
+    evidence: strikeOutEvidence(decision.evidence, secrets),
+    reference: decision.reference && secrets.strikeOut(decision.reference),
+  };
+}
+
+/** Evidence without secrets; digested again where something was struck out. */
+export function strikeOutEvidence(evidence: StoredEvidence, secrets: Secrets): StoredEvidence {
+  const text = evidence.bytes.toString("utf8");
+  const struck = secrets.strikeOut(text);
+  return struck === text ? evidence : store(JSON.parse(struck));
 }
 
 /** Evidence as it is kept. What JSON cannot carry is kept as cleaned text: it is diagnosis, not proof. */

@@ -9,6 +9,7 @@ import {
   decideAccepted,
   decideFailed,
   decideNoEffect,
+  type OutcomeDecision,
   type ProofRules,
   type StoredEvidence,
   storeEvidence,
@@ -27,11 +28,13 @@ export interface InspectionFacts {
   readonly sinceAdmissionMs: number;
 }
 export type Finding =
-  | Extract<Decision, { decision: "outcome" }>
+  | OutcomeDecision
   /** Asked, and nobody can tell: final. */
   | { readonly decision: "uncertain"; readonly evidence: StoredEvidence; readonly reason: string }
   /** Nothing is recorded about the effect. */
   | { readonly decision: "nothing"; readonly evidence: StoredEvidence | null; readonly reason: string }
+  /** Not a report: counts as "could not ask". */
+  | { readonly decision: "unreadable"; readonly reason: string }
   /** The lookup found nothing and a fence is allowed: the same request goes on to it. */
   | { readonly decision: "fence"; readonly evidence: StoredEvidence };
 
@@ -66,14 +69,14 @@ export function decideFinding(
     default:
       // Not one of the reports that this version knows: nothing may be concluded from it.
       report satisfies never;
-      return { decision: "nothing", evidence: null, reason: "the adapter gave no report that is known" };
+      return { decision: "unreadable", reason: "the adapter gave no report that is known" };
   }
 }
 
 /** A fence proves something only while its mark, and the effect's own, must still stand at the recipient. */
 function decideFenced(evidence: unknown, contract: Contract, facts: InspectionFacts): Finding {
   if (contract.fence && fenceHolds(contract.fence, facts)) {
-    return decideNoEffect({ report: "fenced", evidence }, facts.reserved) as Extract<Decision, { decision: "outcome" }>;
+    return decideNoEffect({ report: "fenced", evidence }, facts.reserved);
   }
   return {
     decision: "nothing",

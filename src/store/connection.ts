@@ -11,7 +11,9 @@ const SERVER_VERSION_MIN = 150_000;
 const INT8 = 20;
 const types: pg.CustomTypesConfig = {
   getTypeParser: ((oid: number, format?: "text" | "binary") =>
-    oid === INT8 && format !== "binary" ? BigInt : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
+    oid === INT8 && format !== "binary"
+      ? BigInt
+      : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
 };
 
 export interface PoolOptions {
@@ -40,6 +42,9 @@ export function openPool(options: PoolOptions): pg.Pool {
   const pool = new pg.Pool(config as pg.PoolConfig);
   pool.on("error", () => {
     // An idle connection ended. The pool has removed it already; whoever needs one gets a new one, or the error.
+  });
+  pool.on("connect", (client) => {
+    client.on("error", () => {}); // the query that runs on it rejects; graphile-worker wants this listener too
   });
   return pool;
 }
@@ -119,7 +124,10 @@ export function wordConnectionError(error: unknown): unknown {
     return new LedgerError(code, messageOf(error), { hint: (error as { hint?: string }).hint ?? "", cause: error });
   }
   if (/timeout expired|timeout exceeded when trying to connect/.test(messageOf(error))) {
-    return new LedgerError("server_unreachable", messageOf(error), { hint: "the server did not answer within 10 s", cause: error });
+    return new LedgerError("server_unreachable", messageOf(error), {
+      hint: "the server did not answer within 10 s",
+      cause: error,
+    });
   }
   return error;
 }

@@ -128,10 +128,14 @@ async function apply(client: pg.Client, migration: Migration): Promise<void> {
     await client.query("commit");
   } catch (error) {
     await client.query("rollback");
-    throw new LedgerError("migration_failed", `${migration.name}: ${error instanceof Error ? error.message : String(error)}`, {
-      hint: "nothing of this migration was kept",
-      cause: error,
-    });
+    throw new LedgerError(
+      "migration_failed",
+      `${migration.name}: ${error instanceof Error ? error.message : String(error)}`,
+      {
+        hint: "nothing of this migration was kept",
+        cause: error,
+      },
+    );
   }
 }
 

@@ -69,6 +69,13 @@ export function isConflict(error: unknown): boolean {
   return CONFLICTS.has(driverCode(error) ?? "");
 }
 
+/** True for what may pass by itself: no connection, no room, a server that starts or stops, a COMMIT not confirmed. */
+export function isPassing(error: unknown): boolean {
+  if (error instanceof CommitUnconfirmedError || isConflict(error)) return true;
+  const code = driverCode(error);
+  return code === undefined || !/^[0-9A-Z]{5}$/.test(code) || /^(08|53|57)/.test(code);
+}
+
 async function transactOnce<Result>(
   pool: pg.Pool,
   options: TransactionOptions,
@@ -102,7 +109,8 @@ async function transactOnce<Result>(
     const [first, last, end] = await Promise.allSettled([begun, ending.last, commit]);
     if (end.status === "fulfilled" && end.value.command === "COMMIT" && warnings.length === 0) return ending.result();
     const cause = [first, last, end].find((step) => step.status === "rejected")?.reason ?? warnings[0];
-    if (end.status === "fulfilled" && end.value.command === "ROLLBACK") throw cause ?? new Error("COMMIT answered ROLLBACK");
+    if (end.status === "fulfilled" && end.value.command === "ROLLBACK")
+      throw cause ?? new Error("COMMIT answered ROLLBACK");
     if (end.status === "rejected" && isServerError(end.reason)) throw cause;
     broken = cause instanceof Error ? cause : new Error("COMMIT was not confirmed");
     throw new CommitUnconfirmedError(cause);

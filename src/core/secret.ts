@@ -1,0 +1,61 @@
+/**
+ * Secrets: named in the contract, resolved when an adapter asks, never part of a record. What an adapter's words may
+ * repeat of them is struck out before it is kept.
+ */
+import { LedgerError } from "./error.ts";
+
+/** Names to values, in practice the environment. */
+export type SecretSource = Readonly<Record<string, string | undefined>>;
+
+/** Shorter values are too common in ordinary text to be struck out of it. */
+const STRUCK_OUT_LENGTH_MIN = 4;
+
+/** The secrets of one adapter call. */
+export class Secrets {
+  readonly #declared: readonly string[];
+  readonly #source: SecretSource;
+
+  constructor(declared: readonly string[], source: SecretSource) {
+    this.#declared = declared;
+    this.#source = source;
+  }
+
+  /** @throws LedgerError `secret_undeclared` for a name that the contract lacks, `secret_missing` where it has no value. */
+  get(name: string): string {
+    if (!this.#declared.includes(name)) {
+      throw new LedgerError("secret_undeclared", `the contract declares no secret ${name}`, {
+        hint: `add it to contract.secrets`,
+      });
+    }
+    const value = this.#source[name];
+    if (value === undefined || value === "") {
+      throw new LedgerError("secret_missing", `the secret ${name} has no value`, {
+        hint: `set the environment variable ${name} where the worker runs`,
+      });
+    }
+    return value;
+  }
+
+  /** The text without any declared secret's value, or the password of one that is an address. */
+  strikeOut(text: string): string {
+    let struck = text;
+    for (const name of this.#declared) {
+      const value = this.#source[name];
+      if (value === undefined) continue;
+      for (const form of formsOf(value)) struck = struck.replaceAll(form, `[${name}]`);
+    }
+    return struck;
+  }
+}
+
+/** A secret as text may repeat it: as it is, inside JSON, and an address's password, encoded or not. */
+function formsOf(value: string): readonly string[] {
+  const forms = [value];
+  if (URL.canParse(value)) {
+    const { password } = new URL(value);
+    forms.push(password, decodeURIComponent(password));
+  }
+  return [...new Set(forms.flatMap((form) => [form, JSON.stringify(form).slice(1, -1)]))].filter(
+    (form) => form.length >= STRUCK_OUT_LENGTH_MIN,
+  );
+}

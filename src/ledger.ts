@@ -1,0 +1,184 @@
+/** The ledger as an application holds it: request, observe, ask, work. Every method is a thin call of a verb. */
+import type pg from "pg";
+import { LedgerError } from "./core/error.ts";
+import type { AnyOperation, Operation } from "./core/operation.ts";
+import { isEnding, type ObservedRow, type Standing, standingOf } from "./observe/standing.ts";
+import { type CallersClient, runStatement } from "./request/client.ts";
+import {
+  type EnqueueOptions,
+  enqueueStatement,
+  openTaskStatement,
+  type ReconcileOptions,
+  reconcileStatement,
+  type Statement,
+  type TaskOptions,
+} from "./request/request.ts";
+import { checkServer, openPool, wordConnectionError } from "./store/connection.ts";
+import { pause } from "./store/transaction.ts";
+import { releaseOf } from "./worker/implementation.ts";
+import { loadTasks, runOperations } from "./worker/operations.ts";
+import { startWork, type Working } from "./worker/work.ts";
+
+export interface LedgerOptions {
+  readonly connectionString: string;
+  /** The ledger that is meant. Another one in that database is refused. Default: whichever is there. */
+  readonly ledger?: string;
+  /** Connections for requests without a client of the caller's, and for observing. Default 4. */
+  readonly poolMax?: number;
+}
+
+export interface WorkerOptions {
+  /** Operations handed over, or a folder of task files; at least one of both. */
+  readonly operations?: readonly AnyOperation[];
+  readonly tasks?: string;
+  readonly concurrency?: number;
+  /** Where declared secrets are looked up. Default: the environment. */
+  readonly secrets?: Readonly<Record<string, string | undefined>>;
+  readonly log?: (level: "error" | "warning" | "info", message: string) => void;
+}
+
+/** Between two looks at an effect whose outcome is waited for, in milliseconds: the first, then up to the last. */
+const LOOK_AGAIN_MS = [20, 50, 100, 250, 500] as const;
+
+/**
+ * Opens a ledger.
+ * @throws LedgerError `connection_string_missing`, `ledger_missing`, `ledger_differs`, `server_too_old`, or a connection's.
+ */
+export async function openLedger(options: LedgerOptions): Promise<Ledger> {
+  if (!options.connectionString) {
+    throw new LedgerError("connection_string_missing", "there is no connection string", {
+      hint: "give the ledger's own database: a silent fresh ledger, in which every name is free again, would be worse",
+    });
+  }
+  const pool = openPool({
+    connectionString: options.connectionString,
+    applicationName: "pg-effects",
+    max: options.poolMax ?? 4,
+  });
+  try {
+    await checkServer(pool);
+    const { rows } = await pool.query<{ ledger_id: string; name: string }>(
+      "select ledger_id, name from effects_ledger.identity",
+    );
+    const found = rows[0];
+    if (!found)
+      throw new LedgerError("ledger_missing", "this database holds no ledger yet", { hint: "run pg-effects migrate" });
+    if (options.ledger !== undefined && options.ledger !== found.name) {
+      throw new LedgerError("ledger_differs", `this database holds the ledger ${found.name}, not ${options.ledger}`, {
+        hint: "connect to the other database, or name this ledger",
+      });
+    }
+    return new Ledger(pool, options.connectionString, found.ledger_id, found.name);
+  } catch (error) {
+    await pool.end();
+    throw wordConnectionError(error);
+  }
+}
+
+export class Ledger {
+  readonly id: string;
+  readonly name: string;
+  readonly #pool: pg.Pool;
+  readonly #connectionString: string;
+
+  constructor(pool: pg.Pool, connectionString: string, id: string, name: string) {
+    this.#pool = pool;
+    this.#connectionString = connectionString;
+    this.id = id;
+    this.name = name;
+  }
+
+  /**
+   * Requests an effect, inside the caller's transaction where `client` is given, and returns its id.
+   * @throws LedgerError `input_invalid`, `input_unfaithful`, or a code of class PE (docs/errors.md). One that comes from
+   *   the database has aborted the caller's transaction; a savepoint keeps the rest.
+   */
+  async enqueue<Input>(
+    operation: Operation<Input, never, never>,
+    input: Input,
+    options: EnqueueOptions & { readonly client?: CallersClient } = {},
+  ): Promise<string> {
+    const { effect_id } = await this.#one<{ effect_id: string }>(
+      enqueueStatement(operation, input, options),
+      options.client,
+    );
+    return effect_id;
+  }
+
+  /** The statement that `enqueue` would run, for any query builder. @throws as `enqueue` does before it runs. */
+  statement<Input>(operation: Operation<Input, never, never>, input: Input, options: EnqueueOptions = {}): Statement {
+    return enqueueStatement(operation, input, options);
+  }
+
+  /** Opens a task, or finds the one of this name, and returns its id. */
+  async openTask(name: string, options: TaskOptions & { readonly client?: CallersClient } = {}): Promise<string> {
+    const { task_id } = await this.#one<{ task_id: string }>(openTaskStatement(name, options), options.client);
+    return task_id;
+  }
+
+  /** Asks for a reconciliation and returns its id. A worker runs it, once, until its deadline. */
+  async reconcile(options: ReconcileOptions): Promise<string> {
+    const { reconciliation_id } = await this.#one<{ reconciliation_id: string }>(reconcileStatement(options));
+    return reconciliation_id;
+  }
+
+  /** Where an effect of the caller's own stands; null where there is none. */
+  async observe<Proof = unknown>(effectId: string): Promise<Standing<Proof> | null> {
+    try {
+      const { rows } = await this.#pool.query<ObservedRow>("select * from effects.observe($1)", [effectId]);
+      return rows[0] ? standingOf<Proof>(rows[0]) : null;
+    } catch (error) {
+      throw wordConnectionError(error);
+    }
+  }
+
+  /**
+   * Waits until an effect has come to an ending (declined, unresolved or an outcome), at most `timeoutMs`, and returns
+   * where it stands then. An ending is a value, whichever it is.
+   * @throws LedgerError `effect_unknown` where the caller has no such effect.
+   */
+  async outcome<Proof>(
+    _operation: Operation<never, Proof, never>,
+    effectId: string,
+    options: { readonly timeoutMs: number },
+  ): Promise<Standing<Proof>> {
+    const ends = performance.now() + options.timeoutMs;
+    for (let look = 0; ; look++) {
+      const standing = await this.observe<Proof>(effectId);
+      if (!standing) {
+        throw new LedgerError("effect_unknown", `there is no effect ${effectId} of this actor's`, { effectId });
+      }
+      const left = ends - performance.now();
+      if (isEnding(standing) || left <= 0) return standing;
+      await pause(Math.min(left, LOOK_AGAIN_MS[look] ?? 500));
+    }
+  }
+
+  /** Starts a worker in this process. */
+  async work(options: WorkerOptions): Promise<Working> {
+    const log = options.log ?? ((level, message) => console.error(`pg-effects ${level}: ${message}`));
+    const loaded = options.tasks ? await loadTasks(options.tasks) : { operations: [], plain: new Map() };
+    return startWork({
+      connectionString: this.#connectionString,
+      ledgerId: this.id,
+      tasks: { ...loaded, operations: [...loaded.operations, ...runOperations(options.operations ?? [])] },
+      release: await releaseOf(options.tasks ?? ".", process.env),
+      ...(options.concurrency === undefined ? {} : { concurrency: options.concurrency }),
+      secrets: options.secrets ?? process.env,
+      log,
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.end();
+  }
+
+  async #one<Row>(statement: Statement, client: CallersClient = this.#pool): Promise<Row> {
+    try {
+      const [row] = await runStatement<Row>(client, statement);
+      return row as Row;
+    } catch (error) {
+      throw wordConnectionError(error);
+    }
+  }
+}

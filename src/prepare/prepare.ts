@@ -1,0 +1,129 @@
+/**
+ * Preparation (protocol, section 4): parse the input, let the adapter resolve what exactly will be done, and bind that.
+ * It may read at the recipient, never write there. Load facts, decide, write.
+ */
+import { randomBytes } from "node:crypto";
+import { callAdapter } from "../adapter/call.ts";
+import { type Amounts, checkAmounts } from "../core/amount.ts";
+import { type Binding, makeBinding } from "../core/binding.ts";
+import { maximumCost } from "../core/contract.ts";
+import { RETRY_AFTER_MS } from "../core/denial.ts";
+import { LedgerError } from "../core/error.ts";
+import type { AnyOperation, Invalid, Preparation } from "../core/operation.ts";
+import { cleanText, describeThrown } from "../core/text.ts";
+import type { LoadedEffect, PreparedItem } from "../store/effects.ts";
+import { type RunningOperation, type Runtime, secretsOf } from "../worker/runtime.ts";
+
+export type Prepared =
+  | { readonly prepared: "bound"; readonly item: PreparedItem }
+  | { readonly prepared: "declined"; readonly code: string; readonly detail: Readonly<Record<string, string>> }
+  | { readonly prepared: "expired" }
+  /** The adapter could not read what it needs: tried again until the request expires. */
+  | { readonly prepared: "later"; readonly retryAfterMs: number; readonly detail: Readonly<Record<string, string>> };
+
+/** Prepares an effect as its next revision. Writes nothing. */
+export async function prepare(runtime: Runtime, running: RunningOperation, effect: LoadedEffect): Promise<Prepared> {
+  const { definition, contract } = running.operation;
+  if (effect.expiresAtMs <= effect.nowMs) return { prepared: "expired" };
+  const parsed = await definition.input.safeParseAsync(effect.input);
+  if (!parsed.success) return declined("input_invalid", describeIssues(parsed.error.issues));
+  const secrets = secretsOf(runtime, running);
+  const end = await callAdapter<Preparation<unknown> | Invalid>(
+    (context) => definition.prepare?.(parsed.data, context) ?? plainPreparation(running.operation, parsed.data),
+    { timeoutMs: contract.dispatchTimeoutMs, secrets },
+  );
+  if (end.end !== "returned") {
+    const left = effect.expiresAtMs - effect.nowMs;
+    return {
+      prepared: "later",
+      retryAfterMs: Math.min(RETRY_AFTER_MS.preparation, left),
+      detail: { reason: cleanText(end.reason, 500) },
+    };
+  }
+  if ("invalid" in end.value)
+    return declined("preparation_invalid", secrets.strikeOut(cleanText(end.value.invalid, 500)));
+  try {
+    const cost = lowerCost(maximumCost(definition.contract ?? {}, parsed.data), end.value.cost);
+    return { prepared: "bound", item: bind(runtime, running, effect, end.value, cost) };
+  } catch (error) {
+    const code =
+      error instanceof LedgerError && error.code === "binding_too_large" ? error.code : "preparation_invalid";
+    return declined(code, secrets.strikeOut(describeThrown(error)));
+  }
+}
+
+/** Without a `prepare`, what was asked for is what is done. */
+function plainPreparation(operation: AnyOperation, input: unknown): Preparation<unknown> {
+  return { target: operation.definition.name, payload: input };
+}
+
+function bind(
+  runtime: Runtime,
+  running: RunningOperation,
+  effect: LoadedEffect,
+  preparation: Preparation<unknown>,
+  cost: Amounts,
+): PreparedItem {
+  const { contract } = running.operation;
+  if (typeof preparation.target !== "string" || preparation.target === "") {
+    throw new LedgerError("preparation_invalid", "prepare named no target", {
+      hint: "return the object that will change",
+    });
+  }
+  const binding: Binding = makeBinding({
+    ledger: effect.ledgerId,
+    effect: effect.effectId,
+    operation: effect.operation,
+    version: effect.version,
+    implementation: running.implementation,
+    release: runtime.release,
+    account: preparation.account ?? null,
+    target: preparation.target,
+    precondition: preparation.precondition ?? null,
+    task: effect.taskId,
+    subject: effect.subject,
+    actor: effect.actor,
+    policy: effect.policyName,
+    policy_revision: effect.policyRevision,
+    expires_at_ms: effect.expiresAtMs,
+    payload: preparation.payload,
+    maximumCost: cost,
+    preview: preparation.preview ?? `${effect.operation} ${preparation.target}`,
+    salt: randomBytes(16),
+    bindingBytesMax: contract.bindingBytesMax,
+  });
+  return {
+    effectId: effect.effectId,
+    revision: (effect.revision ?? 0) + 1,
+    binding,
+    implementation: running.implementation,
+    release: runtime.release,
+    policyId: effect.policyId,
+    cost,
+    expiresAtMs: effect.expiresAtMs,
+  };
+}
+
+/** `prepare` may lower the contract's maximum, never raise it or add a unit. */
+function lowerCost(maximum: Amounts, prepared: Amounts | undefined): Amounts {
+  if (prepared === undefined) return maximum;
+  for (const [unit, amount] of Object.entries(checkAmounts(prepared))) {
+    if (amount > (maximum[unit] ?? 0n)) {
+      throw new LedgerError("preparation_invalid", `prepare raised the cost in ${unit} above the contract's maximum`, {
+        hint: "declare the maximum in contract.cost; prepare may only lower it",
+      });
+    }
+  }
+  return { ...maximum, ...prepared };
+}
+
+function declined(code: string, reason: string): Prepared {
+  return { prepared: "declined", code, detail: { reason } };
+}
+
+/** The schema's issues in one line: paths and words, never the values. */
+function describeIssues(
+  issues: readonly { readonly path: readonly PropertyKey[]; readonly message: string }[],
+): string {
+  return cleanText(issues.map(({ path, message }) => `/${path.map(String).join("/")}: ${message}`).join("; "), 500);
+}

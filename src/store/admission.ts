@@ -1,0 +1,193 @@
+/** The rows that admission locks and writes. No decisions: facts come out, verdicts go in. */
+import type pg from "pg";
+import type { AdmissionFacts, Charge } from "../core/admission.ts";
+import { amountsFromJson, amountsToJson } from "../core/amount.ts";
+import type { State } from "../core/state.ts";
+
+/** Facts of a batch, with what dispatch will need of each effect. */
+export interface LockedAdmission {
+  readonly facts: AdmissionFacts;
+  /** The transaction's id, by which its fate can be asked. */
+  readonly transactionId: string;
+  readonly bodies: ReadonlyMap<string, StoredBody>;
+}
+/** The stored bytes, as hashed in the statement that returned them. */
+export interface StoredBody {
+  readonly bytes: string;
+  readonly payload: string;
+  readonly digest: string;
+}
+
+interface LockedRow {
+  now_ms: number;
+  identity: AdmissionFacts["identity"];
+  durability_gap: string | null;
+  transaction_id: string;
+  tasks: Record<string, { ended: boolean; revoked: boolean; deadline_ms: number | null }> | null;
+  actors: Record<string, { revoked: boolean }> | null;
+  policies: Record<string, { name: string; revoked: boolean }>;
+  budgets: { task_id: string; unit: string; limit: string; reserved: string; spent: string; overrun: string }[];
+  effects: {
+    effect_id: string;
+    state: State;
+    revision: number | null;
+    actor: string;
+    lineage: string[];
+    not_before_ms: number | null;
+    on_denial: "wait" | "decline";
+    operation_withdrawn: boolean;
+    operation_paused: boolean;
+    operation_protected: boolean;
+    operation_allowed: boolean;
+    policy_id: string | null;
+    cost: Record<string, string> | null;
+    implementation: string | null;
+    expires_at_ms: number | null;
+    digest: string | null;
+    bytes: string | null;
+    payload: string | null;
+    bytes_match: boolean;
+    payload_match: boolean;
+  }[];
+}
+
+/** Locks what a batch is decided from. `implementations` are this worker's, by effect. */
+export async function lockAdmission(
+  client: pg.ClientBase,
+  implementations: ReadonlyMap<string, string>,
+): Promise<LockedAdmission> {
+  const { rows } = await client.query<{ facts: LockedRow }>({
+    name: "lock_admission",
+    text: "select effects_ledger.lock_admission($1::uuid[]) as facts",
+    values: [[...implementations.keys()]],
+  });
+  const row = (rows[0] as { facts: LockedRow }).facts;
+  return {
+    transactionId: row.transaction_id,
+    bodies: new Map(
+      row.effects.map((effect) => [
+        effect.effect_id,
+        { bytes: effect.bytes ?? "", payload: effect.payload ?? "", digest: effect.digest ?? "" },
+      ]),
+    ),
+    facts: {
+      nowMs: row.now_ms,
+      identity: row.identity,
+      durabilityGap: row.durability_gap,
+      tasks: new Map(
+        Object.entries(row.tasks ?? {}).map(([id, task]) => [
+          id,
+          { ended: task.ended, revoked: task.revoked, deadlineMs: task.deadline_ms },
+        ]),
+      ),
+      actors: new Map(Object.entries(row.actors ?? {})),
+      policies: new Map(Object.entries(row.policies)),
+      budgets: row.budgets.map((budget) => ({
+        taskId: budget.task_id,
+        unit: budget.unit,
+        limit: BigInt(budget.limit),
+        reserved: BigInt(budget.reserved),
+        spent: BigInt(budget.spent),
+        overrun: BigInt(budget.overrun),
+      })),
+      effects: row.effects.map((effect) => ({
+        effectId: effect.effect_id,
+        state: effect.state,
+        lineage: effect.lineage,
+        actor: effect.actor,
+        onDenial: effect.on_denial,
+        notBeforeMs: effect.not_before_ms,
+        expiresAtMs: effect.expires_at_ms ?? 0,
+        revision: effect.revision ?? 0,
+        implementation: effect.implementation ?? "",
+        implementationNow: implementations.get(effect.effect_id) ?? "",
+        operation: {
+          withdrawn: effect.operation_withdrawn,
+          paused: effect.operation_paused,
+          protected: effect.operation_protected,
+          allowed: effect.operation_allowed,
+        },
+        policyId: effect.policy_id ?? "",
+        cost: amountsFromJson(effect.cost),
+        bytesMatch: effect.bytes_match,
+        payloadMatch: effect.payload_match,
+      })),
+    },
+  };
+}
+
+export interface AdmittedItem {
+  readonly effectId: string;
+  readonly digest: string;
+  readonly issuedUnder: string;
+  readonly permitExpiresAtMs: number;
+  readonly attempt: string;
+  readonly tokenHash: string;
+  readonly cost: Readonly<Record<string, bigint>>;
+  readonly charges: readonly Charge[];
+  readonly dispatchTimeoutMs: number;
+}
+
+/** Writes permits, reservations and intents: all of them, or the transaction fails. */
+export function recordAdmitted(
+  client: pg.ClientBase,
+  worker: string,
+  items: readonly AdmittedItem[],
+): Promise<unknown> {
+  const json = items.map((item) => ({
+    effect_id: item.effectId,
+    digest: item.digest,
+    issued_under: item.issuedUnder,
+    permit_expires_at_ms: item.permitExpiresAtMs,
+    attempt: item.attempt,
+    token_hash: item.tokenHash,
+    cost: amountsToJson(item.cost),
+    charges: item.charges.map(({ taskId, unit, amount }) => ({ task_id: taskId, unit, amount: amount.toString() })),
+    dispatch_timeout_ms: item.dispatchTimeoutMs,
+  }));
+  return client.query({
+    name: "record_admitted",
+    text: "select effects_ledger.record_admitted($1::jsonb, $2)",
+    values: [JSON.stringify(json), worker],
+  });
+}
+
+/** What the record says about a transaction whose COMMIT was not confirmed. */
+export interface AdmissionFate {
+  readonly identity: AdmissionFacts["identity"];
+  readonly ledgerId: string | null;
+  /** The effects that carry the tokens asked about. */
+  readonly held: readonly string[];
+  /** `pg_xact_status`: null where the server cannot tell any more. */
+  readonly transaction: "committed" | "aborted" | "in progress" | null;
+}
+
+/** Asks what became of an admission, from a connection of its own. */
+export async function admissionFate(
+  client: pg.ClientBase,
+  transactionId: string,
+  tokenHashes: ReadonlyMap<string, string>,
+): Promise<AdmissionFate> {
+  const { rows } = await client.query<{
+    fate: {
+      identity: AdmissionFate["identity"];
+      ledger_id: string | null;
+      held: string[];
+      transaction: AdmissionFate["transaction"];
+    };
+  }>("select effects_ledger.admission_fate($1, $2::uuid[], $3::text[]) as fate", [
+    transactionId,
+    [...tokenHashes.keys()],
+    [...tokenHashes.values()],
+  ]);
+  const { fate } = rows[0] as (typeof rows)[number];
+  return { identity: fate.identity, ledgerId: fate.ledger_id, held: fate.held, transaction: fate.transaction };
+}
+
+/** Why an admitted effect should go no further, or null. */
+export async function authorityGap(pool: pg.Pool, effectId: string): Promise<string | null> {
+  const { rows } = await pool.query<{ gap: string | null }>("select effects_ledger.authority_gap($1) as gap", [
+    effectId,
+  ]);
+  return rows[0]?.gap ?? null;
+}

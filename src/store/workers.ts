@@ -1,0 +1,58 @@
+/** Worker processes and what they keep going. No decisions. */
+import type pg from "pg";
+
+export interface RegisteredOperation {
+  readonly operation: string;
+  readonly version: number;
+  readonly contract: object;
+  readonly contract_digest: string;
+  readonly input_schema: object;
+  readonly implementation: string;
+  readonly release: string;
+}
+
+/** Registers what a worker runs. @throws 42501 where a protected operation's implementation differs. */
+export async function registerOperations(pool: pg.Pool, operations: readonly RegisteredOperation[]): Promise<void> {
+  await pool.query("select effects_ledger.register_operations($1::jsonb)", [JSON.stringify(operations)]);
+}
+
+export async function heartbeat(
+  pool: pg.Pool,
+  worker: {
+    readonly id: string;
+    readonly pools: readonly string[];
+    readonly release: string;
+    readonly operations: readonly string[];
+  },
+): Promise<void> {
+  await pool.query("select effects_ledger.heartbeat($1, $2, $3, $4)", [
+    worker.id,
+    worker.pools,
+    worker.release,
+    worker.operations,
+  ]);
+}
+
+export async function stopWorker(pool: pg.Pool, id: string): Promise<void> {
+  await pool.query("select effects_ledger.stop_worker($1)", [id]);
+}
+
+/** Frees the jobs of workers silent for longer than given. Returns these workers. */
+export async function freeSilent(pool: pg.Pool, silentMs: number): Promise<readonly string[]> {
+  const { rows } = await pool.query<{ worker: string }>("select worker from effects_ledger.free_silent($1) as worker", [
+    silentMs,
+  ]);
+  return rows.map(({ worker }) => worker);
+}
+
+/** Queues again what waits without a job. Returns how many. */
+export async function queueWaiting(pool: pg.Pool): Promise<number> {
+  const { rows } = await pool.query<{ queued: number }>("select effects_ledger.queue_waiting() as queued");
+  return rows[0]?.queued ?? 0;
+}
+
+/** Marks what has passed its dispatch window without a word. Returns how many. */
+export async function markOverdue(pool: pg.Pool, worker: string): Promise<number> {
+  const { rows } = await pool.query<{ marked: number }>("select effects_ledger.mark_overdue($1) as marked", [worker]);
+  return rows[0]?.marked ?? 0;
+}

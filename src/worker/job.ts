@@ -1,0 +1,165 @@
+/**
+ * The life of a job, top to bottom: load, prepare, admit, dispatch, settle. A job that is delivered again, force-unlocked
+ * or added twice finds what was recorded and stops: only an admission of this very call leads to a send.
+ */
+import { type Admission, type Admitted, admit, type Candidate } from "../admit/admit.ts";
+import { REVISIONS_MAX } from "../core/admission.ts";
+import { LedgerError } from "../core/error.ts";
+import { describeThrown } from "../core/text.ts";
+import { dispatch } from "../dispatch/dispatch.ts";
+import { prepare } from "../prepare/prepare.ts";
+import { type Report, type ReportFate, settle } from "../settle/settle.ts";
+import {
+  type LoadedEffect,
+  loadEffects,
+  type PreparedItem,
+  recordDeclined,
+  recordPrepared,
+  recordWaiting,
+  requeue,
+} from "../store/effects.ts";
+import { isPassing, pause, transact } from "../store/transaction.ts";
+import { Combiner, Turn } from "./combiner.ts";
+import type { RunningOperation, Runtime } from "./runtime.ts";
+
+/** The steps that a process's jobs take together. Settlement and admission take turns: one transaction at a time. */
+export interface Steps {
+  readonly load: Combiner<string, LoadedEffect | undefined>;
+  readonly bind: Combiner<PreparedItem, boolean>;
+  readonly admit: Combiner<Candidate, Admission>;
+  readonly settle: Combiner<Report, ReportFate>;
+}
+
+export function openSteps(runtime: Runtime): Steps {
+  const turn = new Turn();
+  return {
+    load: new Combiner((ids) => loadEffects(runtime.pool, ids)),
+    bind: new Combiner((items) => recordBindings(runtime, items)),
+    admit: new Combiner((candidates) => admit(runtime, candidates), turn),
+    settle: new Combiner((reports) => settle(runtime, reports), turn),
+  };
+}
+
+/** Runs one effect's job. Throws only for faults: the queue then tries again, and the ledger decides what that may do. */
+export async function runJob(
+  runtime: Runtime,
+  steps: Steps,
+  running: RunningOperation,
+  effectId: string,
+): Promise<void> {
+  const effect = await steps.load.submit(effectId);
+  if (!effect) throw new LedgerError("effect_unknown", `there is no effect ${effectId}`, { effectId });
+  if (effect.state !== "requested" && effect.state !== "prepared") return;
+  if (runtime.stopping) return requeue(runtime.pool, [effectId]);
+  if (effect.version !== running.operation.definition.version) return leaveToAnother(runtime, effect);
+
+  if (mustPrepare(effect, running) && !(await prepareAndBind(runtime, steps, running, effect))) return;
+  if (runtime.stopping) return requeue(runtime.pool, [effectId]);
+  const admission = await steps.admit.submit({
+    effectId,
+    key: effect.key,
+    root: effect.lineage[0] as string,
+    implementation: running.implementation,
+    dispatchTimeoutMs: running.operation.contract.dispatchTimeoutMs,
+  });
+  if (admission.admission !== "admitted") return;
+  await dispatchAndSettle(runtime, steps, running, admission.admitted);
+}
+
+/** Not bound yet, or bound by another implementation; a binding that keeps changing is left to admission to decline. */
+function mustPrepare(effect: LoadedEffect, running: RunningOperation): boolean {
+  if (effect.state === "requested") return true;
+  return effect.implementation !== running.implementation && (effect.revision ?? 0) < REVISIONS_MAX;
+}
+
+/** True where the effect is bound now. */
+async function prepareAndBind(
+  runtime: Runtime,
+  steps: Steps,
+  running: RunningOperation,
+  effect: LoadedEffect,
+): Promise<boolean> {
+  const { effectId } = effect;
+  const prepared = await prepare(runtime, running, effect);
+  switch (prepared.prepared) {
+    case "bound":
+      return steps.bind.submit(prepared.item);
+    case "declined":
+      await recordDeclined(runtime.pool, runtime.worker, [
+        { effectId, reason: "invalid", code: prepared.code, detail: prepared.detail },
+      ]);
+      return false;
+    case "expired":
+      await recordDeclined(runtime.pool, runtime.worker, [
+        { effectId, reason: "expired", code: "binding_expired", detail: {} },
+      ]);
+      return false;
+    case "later": {
+      const { retryAfterMs, detail } = prepared;
+      await recordWaiting(runtime.pool, runtime.worker, [
+        { effectId, code: "preparation_failed", waitingFor: "preparation", retryAfterMs, detail },
+      ]);
+      return false;
+    }
+  }
+}
+
+async function recordBindings(runtime: Runtime, items: readonly PreparedItem[]): Promise<readonly boolean[]> {
+  return transact(runtime.pool, { isolation: "read committed" }, async (client) => {
+    let bound: ReadonlySet<string> = new Set();
+    const last = recordPrepared(client, runtime.worker, items).then((recorded) => {
+      bound = recorded;
+    });
+    return { last, result: () => items.map(({ effectId }) => bound.has(effectId)) };
+  });
+}
+
+async function dispatchAndSettle(
+  runtime: Runtime,
+  steps: Steps,
+  running: RunningOperation,
+  admitted: Admitted,
+): Promise<void> {
+  const { effect, root, tokenHash } = admitted;
+  const dispatched = await dispatch(runtime, running, admitted);
+  const about = { effectId: effect.id, root, tokenHash };
+  // An adapter that ignored its signal may still answer: that is recorded when it does, and nobody waits for it.
+  void dispatched.later
+    ?.then((decision) => record(runtime, steps, { ...about, decision, ended: true }))
+    .catch((error: unknown) =>
+      runtime.log("error", `a late report of effect ${effect.id} was lost: ${describeThrown(error)}`),
+    );
+  await record(runtime, steps, { ...about, decision: dispatched.decision, ended: dispatched.ended });
+}
+
+/** A report is tried so often, over some ten minutes: a database that is away for longer leaves the effect unresolved. */
+const RECORD_TRIES_MAX = 120;
+
+/** What the database refuses it will refuse again; a second look tells a bug from bad luck. */
+const REFUSED_TRIES_MAX = 3;
+
+async function record(runtime: Runtime, steps: Steps, report: Report): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await steps.settle.submit(report);
+      return;
+    } catch (error) {
+      if (attempt >= (isPassing(error) ? RECORD_TRIES_MAX : REFUSED_TRIES_MAX)) throw error;
+      runtime.log("warning", `the report of effect ${report.effectId} is recorded again: ${describeThrown(error)}`);
+      await pause(Math.min(5_000, 100 * 2 ** attempt));
+    }
+  }
+}
+
+/** Requested of a version that this process does not have: a worker that has it takes it up. */
+async function leaveToAnother(runtime: Runtime, effect: LoadedEffect): Promise<void> {
+  await recordWaiting(runtime.pool, runtime.worker, [
+    {
+      effectId: effect.effectId,
+      code: "implementation_changed",
+      waitingFor: "worker",
+      retryAfterMs: Math.max(0, Math.min(5_000, effect.expiresAtMs - effect.nowMs)),
+      detail: { version: String(effect.version) },
+    },
+  ]);
+}

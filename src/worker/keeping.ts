@@ -1,0 +1,66 @@
+/**
+ * What a worker keeps going beside its jobs: its heartbeat, the jobs of workers that died, effects without a job, and
+ * the mark on windows that passed. It asks no recipient, admits nothing and sends nothing.
+ */
+import { describeThrown } from "../core/text.ts";
+import { freeSilent, heartbeat, markOverdue, queueWaiting } from "../store/workers.ts";
+import type { Runtime } from "./runtime.ts";
+
+/** Three beats fit into the silence that is taken for death, so that a slow one is not. */
+const HEARTBEAT_MS = 4_000;
+const SILENT_MS = 15_000;
+const OVERDUE_MS = 1_000;
+const QUEUE_WAITING_MS = 60_000;
+
+/** Starts it. `pools` are graphile-worker's pool ids, which it learns as they are made. */
+export function startKeeping(runtime: Runtime, pools: readonly string[]): { stop(): Promise<void> } {
+  const { pool, worker, release } = runtime;
+  const operations = [...runtime.operations.keys()];
+  const loops = [
+    every(runtime, HEARTBEAT_MS, async () => {
+      await heartbeat(pool, { id: worker, pools, release, operations });
+      for (const silent of await freeSilent(pool, SILENT_MS)) {
+        runtime.log("warning", `worker ${silent} is silent; its jobs are free again`);
+      }
+    }),
+    every(runtime, OVERDUE_MS, async () => {
+      await markOverdue(pool, worker);
+    }),
+    every(runtime, QUEUE_WAITING_MS, async () => {
+      const queued = await queueWaiting(pool);
+      if (queued > 0) runtime.log("info", `${queued} effects waited without a job and have one again`);
+    }),
+  ];
+  return {
+    async stop() {
+      await Promise.all(loops.map((stop) => stop()));
+    },
+  };
+}
+
+/** Runs a step now and then again after each pause, until stopped; a fault is logged and the next round tries again. */
+function every(runtime: Runtime, ms: number, step: () => Promise<void>): () => Promise<void> {
+  let stopped = false;
+  let timer: NodeJS.Timeout | undefined;
+  let wake = () => {};
+  const loop = (async () => {
+    while (!stopped) {
+      try {
+        await step();
+      } catch (error) {
+        runtime.log("warning", `keeping: ${describeThrown(error)}`);
+      }
+      if (stopped) return;
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+        timer = setTimeout(resolve, ms);
+      });
+    }
+  })();
+  return async () => {
+    stopped = true;
+    clearTimeout(timer);
+    wake();
+    await loop;
+  };
+}

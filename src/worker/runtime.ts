@@ -1,0 +1,33 @@
+/** What one worker process works with: its connections, its operations, and the steps that its jobs share. */
+import type pg from "pg";
+import type { AnyOperation } from "../core/operation.ts";
+import type { ProofRules } from "../core/outcome.ts";
+import { type SecretSource, Secrets } from "../core/secret.ts";
+import type { LogLine } from "../store/queue.ts";
+
+/** An operation with what identifies the code that runs it. */
+export interface RunningOperation {
+  readonly operation: AnyOperation;
+  /** Digest of the operation's file, the project files that it imports and the lock file. */
+  readonly implementation: string;
+  readonly rules: ProofRules;
+}
+
+export interface Runtime {
+  /** This process's name in the record: host, process id and a random part. */
+  readonly worker: string;
+  readonly release: string;
+  readonly pool: pg.Pool;
+  readonly connectionString: string;
+  readonly ledgerId: string;
+  readonly operations: ReadonlyMap<string, RunningOperation>;
+  readonly secrets: SecretSource;
+  readonly log: LogLine;
+  /** True from SIGTERM on: nothing more is admitted. */
+  stopping: boolean;
+}
+
+/** The secrets of an operation's adapter. */
+export function secretsOf(runtime: Runtime, running: RunningOperation): Secrets {
+  return new Secrets(running.operation.contract.secrets, runtime.secrets);
+}

@@ -1,0 +1,171 @@
+/**
+ * A worker process: graphile-worker on our queue's schema, with the ledger's job handlers. It keeps a heartbeat, frees
+ * what a silent worker held, and on stop admits nothing more and lets what runs use its window.
+ */
+
+import { randomBytes } from "node:crypto";
+import { EventEmitter } from "node:events";
+import { hostname } from "node:os";
+import { run, type TaskList, type WorkerEvents } from "graphile-worker";
+import { LedgerError } from "../core/error.ts";
+import type { SecretSource } from "../core/secret.ts";
+import { describeThrown } from "../core/text.ts";
+import { reconcile } from "../reconcile/reconcile.ts";
+import { openPool, wordConnectionError } from "../store/connection.ts";
+import { QUEUE_SCHEMA } from "../store/migrate.ts";
+import { type LogLine, queueLogger } from "../store/queue.ts";
+import { registerOperations, stopWorker } from "../store/workers.ts";
+import { openSteps, runJob } from "./job.ts";
+import { startKeeping } from "./keeping.ts";
+import { type LoadedTasks, registration } from "./operations.ts";
+import type { RunningOperation, Runtime } from "./runtime.ts";
+
+export interface WorkOptions {
+  readonly connectionString: string;
+  readonly ledgerId: string;
+  readonly tasks: LoadedTasks;
+  readonly release: string;
+  /** Effects under way at once. Default 20. */
+  readonly concurrency?: number;
+  readonly secrets: SecretSource;
+  readonly log: LogLine;
+}
+
+/** A worker that runs until it is stopped. */
+export interface Working {
+  readonly id: string;
+  /** Admits nothing more, waits for what runs, frees everything. May be called again. */
+  stop(): Promise<void>;
+  /** Settles when the worker has ended; rejects where the queue gave up. */
+  readonly ended: Promise<void>;
+}
+
+/** Jobs taken from the queue in one go, beyond those under way. */
+const LOCAL_QUEUE_MIN = 100;
+
+/** Transactions of ours: loading, binding, admission and settlement, reconciliation, keeping. */
+const POOL_MAX = 8;
+
+/** Starts a worker: registers its operations, then takes jobs. */
+export async function startWork(options: WorkOptions): Promise<Working> {
+  const concurrency = options.concurrency ?? 20;
+  if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > 2_000) {
+    throw new LedgerError("concurrency_invalid", `a concurrency of ${concurrency} is refused`, {
+      hint: "give 1 to 2000",
+    });
+  }
+  const runtime = openRuntime(options);
+  const queuePool = openPool({
+    connectionString: options.connectionString,
+    applicationName: "pg-effects queue",
+    max: 10,
+  });
+  try {
+    await registerOperations(
+      runtime.pool,
+      options.tasks.operations.map((each) => registration(each, options.release)),
+    );
+    const pools: string[] = [];
+    const events: WorkerEvents = new EventEmitter();
+    events.on("pool:create", ({ workerPool }) => pools.push(workerPool.id));
+    const keeping = startKeeping(runtime, pools);
+    const runner = await run({
+      pgPool: queuePool,
+      taskList: taskList(runtime, options.tasks),
+      events,
+      logger: queueLogger(options.log),
+      noHandleSignals: true, // its own handler ends the process by the signal after five seconds
+      preset: {
+        worker: {
+          schema: QUEUE_SCHEMA,
+          concurrentJobs: concurrency,
+          maxPoolSize: concurrency + 2, // only read for a warning: handlers of ours do not use the queue's pool
+          pollInterval: 1_000,
+          localQueue: { size: Math.max(LOCAL_QUEUE_MIN, 2 * concurrency) },
+          completeJobBatchDelay: 0,
+          failJobBatchDelay: 0,
+          // Only a signal that nobody listens to here; each dispatch has a deadline of its own.
+          gracefulShutdownAbortTimeout: largestWindow(options.tasks.operations),
+        },
+      },
+    });
+    let stopped: Promise<void> | undefined;
+    const end = async () => {
+      runtime.stopping = true;
+      await runner
+        .stop()
+        .catch((error: unknown) => options.log("warning", `the queue did not stop cleanly: ${String(error)}`));
+      await keeping.stop();
+      await stopWorker(runtime.pool, runtime.worker);
+      await Promise.all([runtime.pool.end(), queuePool.end()]);
+    };
+    const stop = () => {
+      stopped ??= end();
+      return stopped;
+    };
+    return {
+      id: runtime.worker,
+      stop,
+      ended: runner.promise.then(stop, (error: unknown) => stop().then(() => Promise.reject(error))),
+    };
+  } catch (error) {
+    await Promise.all([runtime.pool.end(), queuePool.end()]);
+    throw wordConnectionError(error);
+  }
+}
+
+function openRuntime(options: WorkOptions): Runtime {
+  return {
+    worker: `${hostname()}-${process.pid}-${randomBytes(4).toString("hex")}`,
+    release: options.release,
+    pool: openPool({
+      connectionString: options.connectionString,
+      applicationName: "pg-effects worker",
+      max: POOL_MAX,
+      pipeline: true,
+      queryTimeoutMs: 60_000, // beyond every timeout of the server's: only a dead network gets there
+    }),
+    connectionString: options.connectionString,
+    ledgerId: options.ledgerId,
+    operations: new Map(options.tasks.operations.map((each) => [each.operation.definition.name, each])),
+    secrets: options.secrets,
+    log: options.log,
+    stopping: false,
+  };
+}
+
+/** One handler an operation for its effects, one for its reconciliations, and plain tasks as they are. */
+function taskList(runtime: Runtime, tasks: LoadedTasks): TaskList {
+  const steps = openSteps(runtime);
+  const list: TaskList = Object.fromEntries(tasks.plain);
+  for (const running of tasks.operations) {
+    const { name } = running.operation.definition;
+    list[name] = (payload) => cleanly(() => runJob(runtime, steps, running, idOf(payload, "effect_id")));
+    list[`reconcile:${name}`] = (payload) =>
+      cleanly(() => reconcile(runtime, running, idOf(payload, "reconciliation_id")));
+  }
+  return list;
+}
+
+/** A fault reaches the queue as clean, bounded text: U+0000 in a message would make the queue's own write fail. */
+async function cleanly(job: () => Promise<void>): Promise<void> {
+  try {
+    await job();
+  } catch (fault) {
+    throw new Error(describeThrown(fault));
+  }
+}
+
+function idOf(payload: unknown, field: string): string {
+  const id = (payload as Record<string, unknown> | null)?.[field];
+  if (typeof id !== "string" || !/^[0-9a-f-]{36}$/.test(id)) {
+    throw new LedgerError("job_invalid", `a job came without ${field}`, {
+      hint: "effects are requested with effects.enqueue",
+    });
+  }
+  return id;
+}
+
+function largestWindow(operations: readonly RunningOperation[]): number {
+  return Math.max(1_000, ...operations.map(({ operation }) => operation.contract.dispatchTimeoutMs));
+}
