@@ -36,6 +36,7 @@ create function effects_ledger.record_prepared(items jsonb, worker text) returns
   security definer set search_path = pg_catalog, pg_temp
   as $$
   declare
+    ids constant uuid[] := effects_ledger.ids_of(items);
     moment constant timestamptz := clock_timestamp();
     actor constant text := effects_ledger.actor_now();
   begin
@@ -46,7 +47,7 @@ create function effects_ledger.record_prepared(items jsonb, worker text) returns
         cost jsonb, expires_at_ms bigint)
     ), locked as materialized (
       select e.effect_id, e.state, e.seq, e.head, e.revision from effects_ledger.effect e
-       where e.effect_id in (select item.effect_id from item)
+       where e.effect_id = any (ids)
        order by e.effect_id for no key update
     ), step as materialized (
       select i.*, l.state as from_state, l.seq + 1 as seq, l.head as previous, detail.detail,
@@ -73,7 +74,7 @@ create function effects_ledger.record_prepared(items jsonb, worker text) returns
     update effects_ledger.effect e
        set state = 'prepared', seq = s.seq, head = s.hash, revision = s.revision, waiting_for = null,
            denial_code = null
-      from step s where e.effect_id = s.effect_id
+      from step s where e.effect_id = any (ids) and e.effect_id = s.effect_id
     returning e.effect_id;
   end $$;
 
@@ -82,6 +83,7 @@ create function effects_ledger.record_declined(items jsonb, worker text) returns
   security definer set search_path = pg_catalog, pg_temp
   as $$
   declare
+    ids constant uuid[] := effects_ledger.ids_of(items);
     moment constant timestamptz := clock_timestamp();
     actor constant text := effects_ledger.actor_now();
   begin
@@ -90,7 +92,7 @@ create function effects_ledger.record_declined(items jsonb, worker text) returns
       select * from jsonb_to_recordset(items) as i(effect_id uuid, reason text, code text, detail jsonb)
     ), locked as materialized (
       select e.effect_id, e.state, e.seq, e.head from effects_ledger.effect e
-       where e.effect_id in (select item.effect_id from item)
+       where e.effect_id = any (ids)
        order by e.effect_id for no key update
     ), step as materialized (
       select i.effect_id, i.reason, i.code, l.state as from_state, l.seq + 1 as seq, l.head as previous, detail.detail,
@@ -107,12 +109,12 @@ create function effects_ledger.record_declined(items jsonb, worker text) returns
              s.hash
         from step s
     ), settled as (
-      delete from effects_ledger.live v using step s where v.effect_id = s.effect_id
+      delete from effects_ledger.live v using step s where v.effect_id = any (ids) and v.effect_id = s.effect_id
     )
     update effects_ledger.effect e
        set state = 'declined', seq = s.seq, head = s.hash, waiting_for = null, denial_code = s.code,
            declined_reason = s.reason
-      from step s where e.effect_id = s.effect_id
+      from step s where e.effect_id = any (ids) and e.effect_id = s.effect_id
     returning e.effect_id;
   end $$;
 
@@ -121,6 +123,7 @@ create function effects_ledger.record_waiting(items jsonb, worker text) returns 
   security definer set search_path = pg_catalog, pg_temp
   as $$
   declare
+    ids constant uuid[] := effects_ledger.ids_of(items);
     moment constant timestamptz := clock_timestamp();
     actor constant text := effects_ledger.actor_now();
   begin
@@ -128,7 +131,7 @@ create function effects_ledger.record_waiting(items jsonb, worker text) returns 
       select * from jsonb_to_recordset(items) as i(effect_id uuid, code text, waiting_for text, detail jsonb)
     ), locked as materialized (
       select e.effect_id, e.state, e.seq, e.head, e.denial_code from effects_ledger.effect e
-       where e.effect_id in (select item.effect_id from item)
+       where e.effect_id = any (ids)
        order by e.effect_id for no key update
     ), step as materialized (
       select i.effect_id, i.code, i.waiting_for, l.state, l.seq + 1 as seq, l.head as previous, detail.detail,
@@ -146,7 +149,7 @@ create function effects_ledger.record_waiting(items jsonb, worker text) returns 
     )
     update effects_ledger.effect e
        set seq = s.seq, head = s.hash, waiting_for = s.waiting_for, denial_code = s.code
-      from step s where e.effect_id = s.effect_id;
+      from step s where e.effect_id = any (ids) and e.effect_id = s.effect_id;
 
     perform effects_queue.add_job(r.operation, json_build_object('effect_id', r.effect_id),
               run_at => moment + make_interval(secs => i.retry_after_ms / 1000.0), job_key => r.effect_id::text,
@@ -154,5 +157,5 @@ create function effects_ledger.record_waiting(items jsonb, worker text) returns 
        from jsonb_to_recordset(items) as i(effect_id uuid, retry_after_ms bigint)
        join effects_ledger.request r using (effect_id)
        join effects_ledger.effect e using (effect_id)
-      where e.state in ('requested', 'prepared');
+      where r.effect_id = any (ids) and e.effect_id = any (ids) and e.state in ('requested', 'prepared');
   end $$;

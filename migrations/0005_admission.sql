@@ -143,6 +143,7 @@ create function effects_ledger.record_admitted(items jsonb, worker text) returns
   declare
     moment constant timestamptz := clock_timestamp();
     actor constant text := effects_ledger.actor_now();
+    ids constant uuid[] := effects_ledger.ids_of(items);
     written bigint;
   begin
     insert into effects_ledger.permit (effect_id, digest, issued_under, issued_at, expires_at, consumed_at, attempt,
@@ -179,8 +180,9 @@ create function effects_ledger.record_admitted(items jsonb, worker text) returns
       select i.*, e.seq + 1 as seq, e.head as previous,
              effects_ledger.event_hash(e.head, e.effect_id, e.seq + 1, moment, 'admitted', 'prepared', 'admitted',
                                        actor, worker, i.detail) as hash
-        from item i join effects_ledger.effect e using (effect_id)
-       where e.state = 'prepared'
+        from item i
+        join (select f.effect_id, f.seq, f.head from effects_ledger.effect f
+               where f.effect_id = any (ids) and f.state = 'prepared' offset 0) as e using (effect_id)
     ), logged as (
       insert into effects_ledger.event (effect_id, seq, at, event, from_state, to_state, by_role, by_worker, detail,
         previous_hash, hash)
@@ -192,7 +194,7 @@ create function effects_ledger.record_admitted(items jsonb, worker text) returns
        set state = 'admitted', seq = s.seq, head = s.hash, waiting_for = null, denial_code = null,
            token_hash = decode(s.token_hash, 'hex'), admitted_under = s.issued_under, admitted_at = moment,
            dispatch_deadline = moment + make_interval(secs => s.dispatch_timeout_ms / 1000.0)
-      from step s where e.effect_id = s.effect_id;
+      from step s where e.effect_id = any (ids) and e.effect_id = s.effect_id;
     get diagnostics written = row_count;
     if written <> jsonb_array_length(items) then
       raise exception 'an effect left the state prepared under our lock' using errcode = 'PE999';

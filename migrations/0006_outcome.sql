@@ -52,12 +52,15 @@ create trigger "only what is uncertain is resolved" after insert on effects_ledg
 create function effects_ledger.settle(items jsonb, moment timestamptz) returns void language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
+  declare
+    ids constant uuid[] := effects_ledger.ids_of(items);
+    tasks uuid[];
   begin
-    perform from effects_ledger.budget b
-      where b.task_id in (select a.task_id from jsonb_to_recordset(items) as i(effect_id uuid)
-                            join effects_ledger.request r using (effect_id)
-                            join effects_ledger.task t using (task_id) cross join unnest(t.lineage) as a(task_id))
-      order by b.task_id, b.unit for no key update;
+    select array_agg(distinct a.task_id) into tasks
+      from effects_ledger.request r join effects_ledger.task t using (task_id)
+      cross join unnest(t.lineage) as a(task_id)
+     where r.effect_id = any (ids);
+    perform from effects_ledger.budget b where b.task_id = any (tasks) order by b.task_id, b.unit for no key update;
 
     with part as materialized (
       select i.effect_id, i.standing, s.unit, s.settled::bigint as settled, s.overrun::bigint as overrun, s.source
@@ -66,29 +69,30 @@ create function effects_ledger.settle(items jsonb, moment timestamptz) returns v
     ), costed as (
       update effects_ledger.cost c
          set settled = part.settled, overrun = part.overrun, standing = part.standing, source = part.source, at = moment
-        from part where c.effect_id = part.effect_id and c.unit = part.unit
+        from part where c.effect_id = any (ids) and c.effect_id = part.effect_id and c.unit = part.unit
     ), added as (
       insert into effects_ledger.cost (effect_id, unit, reserved, settled, overrun, standing, source, at)
       select part.effect_id, part.unit, 0, part.settled, part.overrun, part.standing, part.source, moment from part
-       where not exists (select from effects_ledger.cost c where c.effect_id = part.effect_id and c.unit = part.unit)
+       where not exists (select from effects_ledger.cost c
+                          where c.effect_id = any (ids) and c.effect_id = part.effect_id and c.unit = part.unit)
     ), delta as (
       select a.task_id, part.unit, sum(coalesce(v.amount, 0)) as released,
              sum(case when v.amount is null then 0 else part.settled end) as spent, sum(part.overrun) as overrun
         from part
-        join effects_ledger.request r using (effect_id)
-        join effects_ledger.task t using (task_id)
-        cross join unnest(t.lineage) as a(task_id)
+        join (select r.effect_id, t.lineage from effects_ledger.request r join effects_ledger.task t using (task_id)
+               where r.effect_id = any (ids)) as of_effect using (effect_id)
+        cross join unnest(of_effect.lineage) as a(task_id)
         left join effects_ledger.reservation v
-          on v.effect_id = part.effect_id and v.task_id = a.task_id and v.unit = part.unit
+          on v.effect_id = any (ids)
+             and v.effect_id = part.effect_id and v.task_id = a.task_id and v.unit = part.unit
        group by 1, 2
     )
     update effects_ledger.budget b
        set reserved = b.reserved - d.released::bigint, spent = b.spent + d.spent::bigint,
            overrun = least(b.overrun + d.overrun, 9223372036854775807)::bigint
-      from delta d where b.task_id = d.task_id and b.unit = d.unit;
+      from delta d where b.task_id = any (tasks) and b.task_id = d.task_id and b.unit = d.unit;
 
-    delete from effects_ledger.live v using jsonb_to_recordset(items) as i(effect_id uuid)
-      where v.effect_id = i.effect_id;
+    delete from effects_ledger.live v where v.effect_id = any (ids);
   end $$;
 
 -- Records reports about admitted effects. Says for each what became of it:
@@ -99,6 +103,7 @@ create function effects_ledger.record_outcomes(items jsonb, worker text) returns
   security definer set search_path = pg_catalog, pg_temp
   as $$
   declare
+    ids constant uuid[] := effects_ledger.ids_of(items);
     moment constant timestamptz := clock_timestamp();
     actor constant text := effects_ledger.actor_now();
     fates jsonb;
@@ -108,20 +113,21 @@ create function effects_ledger.record_outcomes(items jsonb, worker text) returns
       select * from jsonb_to_recordset(items) as i(effect_id uuid, token_hash text, outcome text, via text, evidence jsonb)
     ), locked as materialized (
       select e.effect_id, e.state, e.token_hash from effects_ledger.effect e
-       where e.effect_id in (select item.effect_id from item)
+       where e.effect_id = any (ids)
        order by e.effect_id for no key update
     )
     select jsonb_object_agg(i.effect_id, case
         when i.via = 'dispatch' and l.token_hash is distinct from decode(i.token_hash, 'hex') then 'refused'
         when l.state = 'admitted' then 'recorded'
-        when o.outcome = i.outcome and v.digest = decode(i.evidence ->> 'digest', 'hex') then 'same'
+        when o.outcome = i.outcome and o.digest = decode(i.evidence ->> 'digest', 'hex') then 'same'
         when l.state = 'uncertain' and i.outcome <> 'uncertain' and z.effect_id is null then 'resolved'
         else 'late' end)
       into fates
       from item i join locked l using (effect_id)
-      left join effects_ledger.outcome o using (effect_id)
-      left join effects_payload.evidence v on v.evidence_id = o.evidence_id
-      left join effects_ledger.resolution z on z.effect_id = i.effect_id;
+      left join (select o.effect_id, o.outcome, v.digest from effects_ledger.outcome o
+                   left join effects_payload.evidence v using (evidence_id)
+                  where o.effect_id = any (ids) offset 0) as o using (effect_id)
+      left join effects_ledger.resolution z on z.effect_id = any (ids) and z.effect_id = i.effect_id;
 
     with item as materialized (
       select i.*, fates ->> i.effect_id::text as fate
@@ -136,15 +142,17 @@ create function effects_ledger.record_outcomes(items jsonb, worker text) returns
              case when s.fate = 'late' then o.outcome = s.outcome or z.says = s.outcome end,
              s.reference, decode(s.evidence ->> 'bytes', 'hex'), decode(s.evidence ->> 'digest', 'hex')
         from shown s
-        left join effects_ledger.outcome o using (effect_id)
-        left join effects_ledger.resolution z on z.effect_id = s.effect_id
+        left join effects_ledger.outcome o on o.effect_id = any (ids) and o.effect_id = s.effect_id
+        left join effects_ledger.resolution z on z.effect_id = any (ids) and z.effect_id = s.effect_id
        where s.evidence_id is not null
     ), step as materialized (
       select s.*, word.event, e.state as from_state, case when s.fate = 'recorded' then s.outcome else e.state end as to_state,
              e.seq + 1 as seq, e.head as previous, detail.detail,
              effects_ledger.event_hash(e.head, e.effect_id, e.seq + 1, moment, word.event, e.state,
                case when s.fate = 'recorded' then s.outcome else e.state end, actor, worker, detail.detail) as hash
-        from shown s join effects_ledger.effect e using (effect_id)
+        from shown s
+        join (select f.effect_id, f.state, f.seq, f.head from effects_ledger.effect f
+               where f.effect_id = any (ids) offset 0) as e using (effect_id)
         cross join lateral (select case s.fate when 'recorded' then s.outcome when 'resolved' then 'resolved'
                                                else 'late_evidence' end) as word(event)
         cross join lateral (select jsonb_strip_nulls(jsonb_build_object('via', s.via, 'says', s.outcome,
@@ -161,7 +169,7 @@ create function effects_ledger.record_outcomes(items jsonb, worker text) returns
                                       else e.dispatch_ended_at end,
              unresolved_since = case when s.to_state = 'uncertain' then coalesce(e.unresolved_since, e.dispatch_deadline)
                                      else e.unresolved_since end
-        from step s where e.effect_id = s.effect_id
+        from step s where e.effect_id = any (ids) and e.effect_id = s.effect_id
     ), concluded as (
       insert into effects_ledger.outcome (effect_id, outcome, via, at, evidence_id, by_role, by_worker)
       select s.effect_id, s.outcome, s.via, moment, s.evidence_id, actor, worker from step s where s.fate = 'recorded'
@@ -183,6 +191,7 @@ create function effects_ledger.record_unresolved(items jsonb, worker text) retur
   security definer set search_path = pg_catalog, pg_temp
   as $$
   declare
+    ids constant uuid[] := effects_ledger.ids_of(items);
     moment constant timestamptz := clock_timestamp();
     actor constant text := effects_ledger.actor_now();
   begin
@@ -190,7 +199,7 @@ create function effects_ledger.record_unresolved(items jsonb, worker text) retur
       select * from jsonb_to_recordset(items) as i(effect_id uuid, token_hash text, event text, ended boolean, detail jsonb)
     ), locked as materialized (
       select e.effect_id, e.state, e.seq, e.head, e.token_hash from effects_ledger.effect e
-       where e.effect_id in (select item.effect_id from item)
+       where e.effect_id = any (ids)
        order by e.effect_id for no key update
     ), step as materialized (
       select i.*, l.state, l.seq + 1 as seq, l.head as previous,
@@ -209,5 +218,5 @@ create function effects_ledger.record_unresolved(items jsonb, worker text) retur
                                    then coalesce(e.unresolved_since, moment) else e.unresolved_since end,
            dispatch_ended_at = case when s.ended then coalesce(e.dispatch_ended_at, moment) else e.dispatch_ended_at end,
            reference = coalesce(s.detail ->> 'reference', e.reference)
-      from step s where e.effect_id = s.effect_id;
+      from step s where e.effect_id = any (ids) and e.effect_id = s.effect_id;
   end $$;
