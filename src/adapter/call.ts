@@ -42,7 +42,7 @@ async function settle<Result>(run: () => Promise<Result> | Result, secrets: Secr
   try {
     return { end: "returned", value: await run() };
   } catch (thrown) {
-    return { end: "threw", reason: secrets.strikeOut(describeThrown(thrown)) };
+    return { end: "threw", reason: describeThrown(thrown, (text) => secrets.strikeOut(text)) };
   }
 }
 

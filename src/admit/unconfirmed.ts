@@ -3,6 +3,7 @@
  * its tokens are on record it says so; it never dispatches, and it concludes nothing from another server.
  */
 import { decideNoEffect } from "../core/outcome.ts";
+import { NO_SECRETS } from "../core/secret.ts";
 import { describeThrown } from "../core/text.ts";
 import { type AdmissionFate, admissionFate } from "../store/admission.ts";
 import { openClient } from "../store/connection.ts";
@@ -73,7 +74,11 @@ async function recordNeverSent(
       const reserved = Object.fromEntries(
         rows.filter((row) => row.effect_id === effectId).map(({ unit }) => [unit, 0n]),
       );
-      const decision = decideNoEffect({ report: "notSent", evidence: { code: "admission_unconfirmed" } }, reserved);
+      const decision = decideNoEffect(
+        { report: "notSent", evidence: { code: "admission_unconfirmed" } },
+        reserved,
+        NO_SECRETS,
+      );
       return { ...decision, effectId, tokenHash: tokenHashes.get(effectId) ?? null, via: "dispatch" as const };
     });
     return { last: recordOutcomes(client, runtime.worker, items), result: () => undefined };

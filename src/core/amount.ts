@@ -18,8 +18,10 @@ export const AMOUNT_MAX = 9_223_372_036_854_775_807n;
  * @throws LedgerError `amount_invalid` for a unit that is no unit name, or an amount that is no bigint from 0 to AMOUNT_MAX.
  */
 export function checkAmounts(amounts: unknown): Amounts {
-  if (amounts === null || typeof amounts !== "object") throw invalid("amounts are not an object of units");
-  for (const [unit, amount] of Object.entries(amounts)) {
+  const prototype = typeof amounts === "object" && amounts !== null ? Object.getPrototypeOf(amounts) : undefined;
+  // A Map or an array has no own units and would pass as "no cost".
+  if (prototype !== Object.prototype && prototype !== null) throw invalid("amounts are not an object of units");
+  for (const [unit, amount] of Object.entries(amounts as object)) {
     if (!UNIT_PATTERN.test(unit)) throw invalid(`unit ${JSON.stringify(unit)} is not a unit name`);
     if (typeof amount !== "bigint") throw invalid(`the amount of ${unit} is a ${typeof amount}, not a bigint`);
     if (amount < 0n || amount > AMOUNT_MAX) throw invalid(`the amount of ${unit} is outside 0 to ${AMOUNT_MAX}`);

@@ -54,12 +54,15 @@ function checkString(text: string, path: string): void {
 }
 
 function checkArray(array: readonly unknown[], path: string, depth: number): void {
+  if (Object.getPrototypeOf(array) !== Array.prototype) throw unfaithful(path, "is not a plain array");
   // Own keys in ascending order, then `length`: anything else is a hole or an extra property.
   const keys = Reflect.ownKeys(array);
   if (keys.length !== array.length + 1) throw unfaithful(path, "is an array with holes or properties");
   for (let place = 0; place < array.length; place++) {
-    if (keys[place] !== String(place)) throw unfaithful(path, "is an array with holes or properties");
-    checkFaithful(array[place], `${path}/${place}`, depth + 1);
+    const element = Object.getOwnPropertyDescriptor(array, place);
+    if (keys[place] !== String(place) || !element) throw unfaithful(path, "is an array with holes or properties");
+    if (element.get || element.set) throw unfaithful(`${path}/${place}`, "is computed");
+    checkFaithful(element.value, `${path}/${place}`, depth + 1);
   }
 }
 
@@ -72,7 +75,7 @@ function checkObject(object: object, path: string, depth: number): void {
     if (typeof key === "symbol") throw unfaithful(path, "has a symbol as a key");
     const place = `${path}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
     const property = Object.getOwnPropertyDescriptor(object, key);
-    if (!property?.enumerable || property.get) throw unfaithful(place, "is hidden or computed");
+    if (!property?.enumerable || property.get || property.set) throw unfaithful(place, "is hidden or computed");
     checkString(key, place);
     checkFaithful(property.value, place, depth + 1);
   }

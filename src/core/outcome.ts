@@ -3,12 +3,12 @@
  * cost is settled. Pure: the report, the contract and what was reserved go in, what is to be recorded comes out.
  */
 import { type Amounts, checkAmounts } from "./amount.ts";
-import { canonicalBytes } from "./canonical.ts";
+import { canonicalText } from "./canonical.ts";
 import type { Contract } from "./contract.ts";
 import { evidenceDigest } from "./digest.ts";
 import { LedgerError } from "./error.ts";
 import type { Absent, Accepted, DispatchReport, Evidence, Failed, Fenced, NotSent } from "./report.ts";
-import type { Secrets } from "./secret.ts";
+import { NO_SECRETS, type Secrets } from "./secret.ts";
 import type { Outcome } from "./state.ts";
 import { cleanText, describeThrown } from "./text.ts";
 
@@ -40,6 +40,8 @@ export interface ProofRules {
   /** Throws where the proof is not one of this operation's. Returns it as it will be stored. */
   readonly parseProof: (proof: unknown) => unknown;
   readonly reference: ((proof: never) => string) | undefined;
+  /** What must not be recorded, whoever repeats it. */
+  readonly secrets: Secrets;
 }
 
 /** Decides what a dispatch's report records. */
@@ -50,9 +52,9 @@ export function decideOutcome(report: DispatchReport<unknown>, rules: ProofRules
     case "failed":
       return decideFailed(report, rules, reserved);
     case "notSent":
-      return decideNoEffect(report, reserved);
+      return decideNoEffect(report, reserved, rules.secrets);
     case "unknown":
-      return { decision: "unresolved", reason: cleanText(report.reason) };
+      return { decision: "unresolved", reason: keptText(report.reason, rules.secrets) };
     default:
       // A report of another version, or of no version: nothing may be concluded from it.
       return { decision: "unresolved", reason: `the adapter reported ${describeReport(report satisfies never)}` };
@@ -66,16 +68,19 @@ export function decideAccepted(report: Accepted<unknown>, rules: ProofRules, res
   try {
     const proof = rules.parseProof(report.proof);
     if (proof === null || proof === undefined) throw new LedgerError("proof_unusable", "there is none");
-    evidence = store(proof);
+    evidence = store(proof, rules.secrets);
     if (evidence.bytes.length > rules.contract.proofBytesMax) {
       throw new LedgerError(
         "proof_unusable",
         `it has ${evidence.bytes.length} bytes, the contract allows ${rules.contract.proofBytesMax}`,
       );
     }
-    reference = rules.reference ? cleanText(rules.reference(proof as never), 200) : null;
+    reference = rules.reference ? keptText(rules.reference(proof as never), rules.secrets, 200) : null;
   } catch (error) {
-    return { decision: "unresolved", reason: `proof_unusable: ${describeThrown(error)}` };
+    return {
+      decision: "unresolved",
+      reason: `proof_unusable: ${describeThrown(error, (text) => rules.secrets.strikeOut(text))}`,
+    };
   }
   return {
     decision: "outcome",
@@ -93,7 +98,7 @@ export function decideFailed(report: Failed, rules: ProofRules, reserved: Amount
   if (!listed) {
     return {
       decision: "unresolved",
-      reason: `failed as ${cleanText(String(report.code), 100)}, which the contract does not list`,
+      reason: `failed as ${keptText(report.code, rules.secrets, 100)}, which the contract does not list`,
     };
   }
   const cost = measured(report.cost);
@@ -101,7 +106,7 @@ export function decideFailed(report: Failed, rules: ProofRules, reserved: Amount
   return {
     decision: "outcome",
     outcome: "failed",
-    evidence: storeEvidence(report.evidence),
+    evidence: storeEvidence(report.evidence, rules.secrets),
     reference: null,
     standing: free ? "released" : "settled",
     settlements: free ? release(reserved) : settle(reserved, cost),
@@ -109,50 +114,49 @@ export function decideFailed(report: Failed, rules: ProofRules, reserved: Amount
 }
 
 /** Proof that nothing happened: the reservation goes back. */
-export function decideNoEffect(report: NotSent | Fenced | Absent, reserved: Amounts): OutcomeDecision {
+export function decideNoEffect(
+  report: NotSent | Fenced | Absent,
+  reserved: Amounts,
+  secrets: Secrets,
+): OutcomeDecision {
   return {
     decision: "outcome",
     outcome: "no_effect",
-    evidence: storeEvidence(report.evidence),
+    evidence: storeEvidence(report.evidence, secrets),
     reference: null,
     standing: "released",
     settlements: release(reserved),
   };
 }
 
-/** A decision whose words hold no secret: what an adapter repeats of one is struck out before anything is recorded. */
-export function strikeOut(decision: Decision, secrets: Secrets): Decision {
-  if (decision.decision === "unresolved") return { ...decision, reason: secrets.strikeOut(decision.reason) };
-  return {
-    ...decision,
-    evidence: strikeOutEvidence(decision.evidence, secrets),
-    reference: decision.reference && secrets.strikeOut(decision.reference),
-  };
-}
-
-/** Evidence without secrets; digested again where something was struck out. */
-export function strikeOutEvidence(evidence: StoredEvidence, secrets: Secrets): StoredEvidence {
-  const text = evidence.bytes.toString("utf8");
-  const struck = secrets.strikeOut(text);
-  return struck === text ? evidence : store(JSON.parse(struck));
+/** An adapter's words as they are kept: secrets struck out first, then cleaned and bounded. */
+export function keptText(text: unknown, secrets: Secrets, max?: number): string {
+  return cleanText(secrets.strikeOut(String(text)), max);
 }
 
 /** Evidence as it is kept. What JSON cannot carry is kept as cleaned text: it is diagnosis, not proof. */
-export function storeEvidence(evidence: Evidence): StoredEvidence {
+export function storeEvidence(evidence: Evidence, secrets: Secrets): StoredEvidence {
   try {
-    const stored = store(evidence ?? null);
+    const stored = store(evidence ?? null, secrets);
     if (stored.bytes.length <= EVIDENCE_BYTES_MAX) return stored;
-    return store({ shortened: cleanText(stored.bytes.toString("utf8")), bytes: stored.bytes.length });
+    const beginning = cleanText(stored.bytes.toString("utf8"), SHORTENED_LENGTH);
+    return store({ shortened: beginning, bytes: stored.bytes.length }, NO_SECRETS);
   } catch (error) {
-    return store({ unreadable: describeThrown(error) });
+    return store({ unreadable: describeThrown(error, (text) => secrets.strikeOut(text)) }, NO_SECRETS);
   }
 }
 
 /** Evidence other than a proof is bounded like a proof is by default, in bytes. */
 const EVIDENCE_BYTES_MAX = 4_096;
 
-function store(value: unknown): StoredEvidence {
-  const bytes = canonicalBytes(value);
+/** So many characters fit into it whatever they are: one has at most six bytes, escaped. */
+const SHORTENED_LENGTH = 600;
+
+/** A value's canonical bytes without any secret: what repeats one is struck out and made canonical again. */
+function store(value: unknown, secrets: Secrets): StoredEvidence {
+  const text = canonicalText(value);
+  const struck = secrets.strikeOut(text);
+  const bytes = Buffer.from(struck === text ? text : canonicalText(JSON.parse(struck)), "utf8");
   return { bytes, digest: evidenceDigest(bytes) };
 }
 
@@ -177,8 +181,8 @@ function settle(reserved: Amounts, cost: Amounts | null): readonly Settlement[] 
   }
   // A unit that was not measured is spent at its maximum; one that was not reserved is overrun as a whole.
   return [...new Set([...Object.keys(reserved), ...Object.keys(cost)])].map((unit) => {
-    const held = reserved[unit] ?? 0n;
-    const used = cost[unit];
+    const held = Object.hasOwn(reserved, unit) ? (reserved[unit] ?? 0n) : 0n;
+    const used = Object.hasOwn(cost, unit) ? cost[unit] : undefined;
     if (used === undefined) return { unit, settled: held, overrun: 0n, source: "maximum" };
     return used > held
       ? { unit, settled: held, overrun: used - held, source: "measured" }

@@ -3,19 +3,19 @@
  * "could not ask" is not "not there"; only evidence, a fence that holds, or a person settles a doubt.
  */
 import type { Amounts } from "./amount.ts";
-import type { Contract, FenceClaim } from "./contract.ts";
+import type { FenceClaim } from "./contract.ts";
 import {
   type Decision,
   decideAccepted,
   decideFailed,
   decideNoEffect,
+  keptText,
   type OutcomeDecision,
   type ProofRules,
   type StoredEvidence,
   storeEvidence,
 } from "./outcome.ts";
 import type { FenceReport, ReconcileReport } from "./report.ts";
-import { cleanText } from "./text.ts";
 
 /** What an inspection knew when its adapter was called. */
 export interface InspectionFacts {
@@ -50,21 +50,22 @@ export function decideFinding(
     case "failed":
       return orNothing(decideFailed(report, rules, facts.reserved));
     case "fenced":
-      return decideFenced(report.evidence, rules.contract, facts);
+      return decideFenced(report.evidence, rules, facts);
     case "absent":
       if (facts.kind === "lookup" && facts.fenceAllowed)
-        return { decision: "fence", evidence: storeEvidence(report.evidence) };
+        return { decision: "fence", evidence: storeEvidence(report.evidence, rules.secrets) };
       return {
         decision: "uncertain",
-        evidence: storeEvidence(report.evidence),
+        evidence: storeEvidence(report.evidence, rules.secrets),
         reason: "absent, which is not conclusive",
       };
     case "unknown":
-      if (facts.kind === "fence") return { decision: "nothing", evidence: null, reason: cleanText(report.reason) };
+      if (facts.kind === "fence")
+        return { decision: "nothing", evidence: null, reason: keptText(report.reason, rules.secrets) };
       return {
         decision: "uncertain",
-        evidence: storeEvidence({ unknown: cleanText(report.reason) }),
-        reason: cleanText(report.reason),
+        evidence: storeEvidence({ unknown: keptText(report.reason, rules.secrets) }, rules.secrets),
+        reason: keptText(report.reason, rules.secrets),
       };
     default:
       // Not one of the reports that this version knows: nothing may be concluded from it.
@@ -74,13 +75,14 @@ export function decideFinding(
 }
 
 /** A fence proves something only while its mark, and the effect's own, must still stand at the recipient. */
-function decideFenced(evidence: unknown, contract: Contract, facts: InspectionFacts): Finding {
-  if (contract.fence && fenceHolds(contract.fence, facts)) {
-    return decideNoEffect({ report: "fenced", evidence }, facts.reserved);
+function decideFenced(evidence: unknown, rules: ProofRules, facts: InspectionFacts): Finding {
+  const { fence } = rules.contract;
+  if (fence && fenceHolds(fence, facts)) {
+    return decideNoEffect({ report: "fenced", evidence }, facts.reserved, rules.secrets);
   }
   return {
     decision: "nothing",
-    evidence: storeEvidence(evidence),
+    evidence: storeEvidence(evidence, rules.secrets),
     reason: "fenced, but its retention proves nothing by now",
   };
 }

@@ -36,15 +36,12 @@ export class Secrets {
     return value;
   }
 
-  /** The text without any declared secret's value, or the password of one that is an address. */
+  /** The text without any declared secret's value, or the password of one that is an address. Never throws. */
   strikeOut(text: string): string {
-    let struck = text;
-    for (const name of this.#declared) {
-      const value = this.#source[name];
-      if (value === undefined) continue;
-      for (const form of formsOf(value)) struck = struck.replaceAll(form, `[${name}]`);
-    }
-    return struck;
+    const forms = this.#declared
+      .flatMap((name) => formsOf(this.#source[name] ?? "").map((form) => ({ name, form })))
+      .sort((a, b) => b.form.length - a.form.length); // a secret that begins with another one goes first
+    return forms.reduce((struck, { name, form }) => struck.replaceAll(form, `[${name}]`), text);
   }
 }
 
@@ -53,9 +50,21 @@ function formsOf(value: string): readonly string[] {
   const forms = [value];
   if (URL.canParse(value)) {
     const { password } = new URL(value);
-    forms.push(password, decodeURIComponent(password));
+    forms.push(password, decoded(password));
   }
   return [...new Set(forms.flatMap((form) => [form, JSON.stringify(form).slice(1, -1)]))].filter(
     (form) => form.length >= STRUCK_OUT_LENGTH_MIN,
   );
 }
+
+/** A password with its percent signs resolved where they are escapes; a bare one stays as it is. */
+function decoded(password: string): string {
+  try {
+    return decodeURIComponent(password);
+  } catch {
+    return password;
+  }
+}
+
+/** Nothing to strike out: for text that no adapter had a hand in. */
+export const NO_SECRETS = new Secrets([], {});

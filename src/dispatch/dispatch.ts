@@ -6,10 +6,10 @@ import { type AdapterEnd, type AdapterSettled, callAdapter } from "../adapter/ca
 import type { Admitted } from "../admit/admit.ts";
 import { LedgerError } from "../core/error.ts";
 import type { AdapterContext, DispatchContext } from "../core/operation.ts";
-import { type Decision, decideOutcome, strikeOut } from "../core/outcome.ts";
+import { type Decision, decideOutcome, keptText } from "../core/outcome.ts";
 import type { DispatchReport } from "../core/report.ts";
 import type { Secrets } from "../core/secret.ts";
-import { cleanText, describeThrown } from "../core/text.ts";
+import { describeThrown } from "../core/text.ts";
 import { authorityGap } from "../store/admission.ts";
 import { recordNotes } from "../store/outcome.ts";
 import { type RunningOperation, type Runtime, secretsOf } from "../worker/runtime.ts";
@@ -27,15 +27,16 @@ export interface Dispatched {
 export async function dispatch(runtime: Runtime, running: RunningOperation, admitted: Admitted): Promise<Dispatched> {
   const { definition, contract } = running.operation;
   const secrets = secretsOf(runtime, running);
+  const rules = { ...running.rules, secrets };
   const decide = (end: AdapterSettled<DispatchReport<unknown>>): Decision => {
     if (end.end === "threw") return { decision: "unresolved", reason: end.reason };
     try {
-      return strikeOut(decideOutcome(end.value, running.rules, admitted.reserved), secrets);
+      return decideOutcome(end.value, rules, admitted.reserved);
     } catch (thrown) {
       // No report at all, or one that cannot even be read: nothing may be concluded from it.
       return {
         decision: "unresolved",
-        reason: secrets.strikeOut(`the adapter's report is unusable: ${describeThrown(thrown)}`),
+        reason: `the adapter's report is unusable: ${describeThrown(thrown, (text) => secrets.strikeOut(text))}`,
       };
     }
   };
@@ -43,7 +44,7 @@ export async function dispatch(runtime: Runtime, running: RunningOperation, admi
   const left = remainingMs(admitted.opened, contract.dispatchTimeoutMs);
   if (left <= 0) {
     const late: DispatchReport<unknown> = { report: "notSent", evidence: { code: "late" } };
-    return { decision: decideOutcome(late, running.rules, admitted.reserved), ended: true, later: null };
+    return { decision: decideOutcome(late, rules, admitted.reserved), ended: true, later: null };
   }
   const end: AdapterEnd<DispatchReport<unknown>> = await callAdapter(
     (context) => definition.dispatch(admitted.effect, dispatchContext(runtime, running, admitted, context, secrets)),
@@ -68,7 +69,7 @@ function dispatchContext(
   return {
     ...context,
     async reference(value) {
-      const detail = { reference: secrets.strikeOut(cleanText(value, 200)) };
+      const detail = { reference: keptText(value, secrets, 200) };
       const note = { effectId: effect.id, tokenHash, event: "referenced", ended: false, detail } as const;
       await recordNotes(runtime.pool, runtime.worker, [note]);
     },

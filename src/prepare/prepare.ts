@@ -10,6 +10,7 @@ import { maximumCost } from "../core/contract.ts";
 import { RETRY_AFTER_MS } from "../core/denial.ts";
 import { LedgerError } from "../core/error.ts";
 import type { AnyOperation, Invalid, Preparation } from "../core/operation.ts";
+import { keptText } from "../core/outcome.ts";
 import { cleanText, describeThrown } from "../core/text.ts";
 import type { LoadedEffect, PreparedItem } from "../store/effects.ts";
 import { type RunningOperation, type Runtime, secretsOf } from "../worker/runtime.ts";
@@ -40,15 +41,17 @@ export async function prepare(runtime: Runtime, running: RunningOperation, effec
       detail: { reason: cleanText(end.reason, 500) },
     };
   }
-  if ("invalid" in end.value)
-    return declined("preparation_invalid", secrets.strikeOut(cleanText(end.value.invalid, 500)));
+  if ("invalid" in end.value) return declined("preparation_invalid", keptText(end.value.invalid, secrets, 500));
   try {
     const cost = lowerCost(maximumCost(definition.contract ?? {}, parsed.data), end.value.cost);
     return { prepared: "bound", item: bind(runtime, running, effect, end.value, cost) };
   } catch (error) {
     const code =
       error instanceof LedgerError && error.code === "binding_too_large" ? error.code : "preparation_invalid";
-    return declined(code, secrets.strikeOut(describeThrown(error)));
+    return declined(
+      code,
+      describeThrown(error, (text) => secrets.strikeOut(text)),
+    );
   }
 }
 

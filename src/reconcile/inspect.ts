@@ -5,12 +5,10 @@
 import { type AdapterEnd, callAdapter } from "../adapter/call.ts";
 import { boundEffect } from "../admit/admit.ts";
 import type { AdapterContext, BoundEffect } from "../core/operation.ts";
-import { strikeOut, strikeOutEvidence } from "../core/outcome.ts";
 import { decideFinding, type Finding, type InspectionFacts } from "../core/reconciliation.ts";
 import type { FenceReport, ReconcileReport } from "../core/report.ts";
 import type { Secrets } from "../core/secret.ts";
 import { describeThrown } from "../core/text.ts";
-import type { OutcomeItem } from "../store/outcome.ts";
 import { beginInspection, finishInspection, type OpenInspection } from "../store/reconciliation.ts";
 import { transact } from "../store/transaction.ts";
 import { type RunningOperation, type Runtime, secretsOf } from "../worker/runtime.ts";
@@ -68,7 +66,7 @@ async function inspectAs(
     await finish(runtime, opened, { report: "could_not_ask", reason: found, tookMs, outcome: null, evidence: null });
     return null;
   }
-  await finish(runtime, opened, { report: found.report, tookMs, ...recordOf(opened, found.finding, secrets) });
+  await finish(runtime, opened, { report: found.report, tookMs, ...recordOf(opened, found.finding) });
   return found.finding;
 }
 
@@ -80,10 +78,10 @@ function decide(
   secrets: Secrets,
 ): { readonly finding: ReadableFinding; readonly report: string } | string {
   try {
-    const finding = decideFinding(report, running.rules, facts);
+    const finding = decideFinding(report, { ...running.rules, secrets }, facts);
     return finding.decision === "unreadable" ? finding.reason : { finding, report: report.report };
   } catch (thrown) {
-    return secrets.strikeOut(`the adapter's report is unusable: ${describeThrown(thrown)}`);
+    return `the adapter's report is unusable: ${describeThrown(thrown, (text) => secrets.strikeOut(text))}`;
   }
 }
 
@@ -107,42 +105,24 @@ async function ask(
   );
 }
 
-/** What a finding records, free of secrets. */
+/** What a finding records. */
 function recordOf(
   opened: OpenInspection,
   finding: ReadableFinding,
-  secrets: Secrets,
 ): Pick<Parameters<typeof finishInspection>[2], "reason" | "outcome" | "evidence"> {
   const common = { effectId: opened.effectId, tokenHash: null, via: "reconcile" as const };
   switch (finding.decision) {
-    case "outcome": {
-      const decided = strikeOut(finding, secrets);
-      return {
-        reason: null,
-        evidence: null,
-        outcome: decided.decision === "outcome" ? { ...common, ...decided } : null,
-      };
-    }
+    case "outcome":
+      return { reason: null, evidence: null, outcome: { ...common, ...finding } };
     case "uncertain": {
-      const evidence = strikeOutEvidence(finding.evidence, secrets);
-      const outcome: OutcomeItem = {
-        ...common,
-        outcome: "uncertain",
-        evidence,
-        reference: null,
-        standing: null,
-        settlements: [],
-      };
-      return { reason: secrets.strikeOut(finding.reason), evidence: null, outcome };
+      const { evidence, reason } = finding;
+      const held = { outcome: "uncertain", evidence, reference: null, standing: null, settlements: [] } as const;
+      return { reason, evidence: null, outcome: { ...common, ...held } };
     }
     case "fence":
-      return { reason: "a fence follows", evidence: strikeOutEvidence(finding.evidence, secrets), outcome: null };
+      return { reason: "a fence follows", evidence: finding.evidence, outcome: null };
     case "nothing":
-      return {
-        reason: secrets.strikeOut(finding.reason),
-        evidence: finding.evidence && strikeOutEvidence(finding.evidence, secrets),
-        outcome: null,
-      };
+      return { reason: finding.reason, evidence: finding.evidence, outcome: null };
   }
 }
 

@@ -10,7 +10,7 @@ export interface RunningOperation {
   readonly operation: AnyOperation;
   /** Digest of the operation's file, the project files that it imports and the lock file. */
   readonly implementation: string;
-  readonly rules: ProofRules;
+  readonly rules: Omit<ProofRules, "secrets">;
 }
 
 export interface Runtime {

@@ -41,6 +41,8 @@ export interface CardApi extends Listener {
   readonly lookups: number;
   /** POSTs that arrived whole with this Idempotency-Key. */
   requestsFor(key: string): number;
+  /** POSTs that arrived whole and ask for a charge of this customer, with whatever key, also replayed and refused ones. */
+  requestsOf(customer: string): number;
   /** Charges booked under this Idempotency-Key. */
   chargesFor(key: string): readonly Charge[];
   /** From now on a request is carried out (the charge is booked) and its answer waits. Replays and refusals do not. */
@@ -53,6 +55,7 @@ export async function startCardApi(options: CardApiOptions): Promise<CardApi> {
   const book = new CardBook(options.clock ?? Date.now);
   const held = new HeldAnswers();
   const requestsByKey = new Map<string | null, number>();
+  const requestsByCustomer = new Map<string, number>();
   let requests = 0;
   let lookups = 0;
 
@@ -63,10 +66,11 @@ export async function startCardApi(options: CardApiOptions): Promise<CardApi> {
     const key = header(request, "idempotency-key");
     requests += 1;
     requestsByKey.set(key, (requestsByKey.get(key) ?? 0) + 1);
+    const parsed = body === "too_large" ? null : parseCharge(body);
+    if (parsed) requestsByCustomer.set(parsed.customer, (requestsByCustomer.get(parsed.customer) ?? 0) + 1);
     if (!authorized(request, options.token)) return refusal(401, "token_invalid");
     if (body === "too_large") return refusal(413, "body_too_large");
     if (key !== null && key.length > KEY_LENGTH_MAX) return refusal(400, "idempotency_key_too_long");
-    const parsed = parseCharge(body);
     if (parsed === null) return refusal(400, "parameters_invalid");
     const verdict = book.submit(key, parsed);
     if (verdict.kind === "refused") return verdict.answer;
@@ -114,6 +118,7 @@ export async function startCardApi(options: CardApiOptions): Promise<CardApi> {
       return lookups;
     },
     requestsFor: (key) => requestsByKey.get(key) ?? 0,
+    requestsOf: (customer) => requestsByCustomer.get(customer) ?? 0,
     chargesFor: (key) => book.byKey(key),
     holdAnswers: () => held.hold(),
     async stop() {

@@ -10,9 +10,14 @@ import { type Listener, listenOnLoopback } from "./loopback.ts";
 /** git asks with this alone whether a large push would be let in: no push yet. */
 const FLUSH_PACKET = "0000";
 
+/** How much of a push is kept to read its commands from: a handful of refs. The rest goes to git only. */
+const COMMAND_BYTES_MAX = 4_096;
+
 export interface GitHttpBridge extends Listener {
   /** `POST …/git-receive-pack` that arrived whole with something to push, also those that git then refused. */
   readonly pushes: number;
+  /** Those of them that ask for this ref (`refs/heads/main`) to change. */
+  pushesTo(ref: string): number;
 }
 
 export interface GitHttpBridgeOptions {
@@ -26,6 +31,7 @@ export interface GitHttpBridgeOptions {
 export async function startGitHttpBridge(options: GitHttpBridgeOptions): Promise<GitHttpBridge> {
   const running = new Set<ChildProcess>();
   let pushes = 0;
+  const pushesByRef = new Map<string, number>();
 
   const server = createServer((request, response) => {
     const url = new URL(request.url ?? "/", "http://loopback");
@@ -43,12 +49,15 @@ export async function startGitHttpBridge(options: GitHttpBridgeOptions): Promise
     let start = "";
     request.on("data", (chunk: Buffer) => {
       bytes += chunk.length;
-      if (start.length < FLUSH_PACKET.length) start += chunk.subarray(0, FLUSH_PACKET.length).toString("latin1");
+      if (start.length < COMMAND_BYTES_MAX) start += chunk.subarray(0, COMMAND_BYTES_MAX).toString("latin1");
       child.stdin.write(chunk);
     });
     request.once("end", () => {
       const isProbe = bytes === FLUSH_PACKET.length && start === FLUSH_PACKET;
-      if (url.pathname.endsWith("/git-receive-pack") && request.method === "POST" && bytes > 0 && !isProbe) pushes += 1;
+      if (url.pathname.endsWith("/git-receive-pack") && request.method === "POST" && bytes > 0 && !isProbe) {
+        pushes += 1;
+        for (const ref of refsOf(start)) pushesByRef.set(ref, (pushesByRef.get(ref) ?? 0) + 1);
+      }
       child.stdin.end();
     });
     request.once("close", () => {
@@ -64,6 +73,7 @@ export async function startGitHttpBridge(options: GitHttpBridgeOptions): Promise
     get pushes() {
       return pushes;
     },
+    pushesTo: (ref) => pushesByRef.get(ref) ?? 0,
     async stop() {
       await listener.stop();
       await Promise.all(
@@ -75,6 +85,19 @@ export async function startGitHttpBridge(options: GitHttpBridgeOptions): Promise
       );
     },
   };
+}
+
+/** The refs that a push asks to change: packets of `old new ref`, each after its length in hex, up to the flush packet. */
+function refsOf(start: string): readonly string[] {
+  const refs: string[] = [];
+  for (let at = 0; ; ) {
+    const length = Number.parseInt(start.slice(at, at + 4), 16);
+    const packet = start.slice(at + 4, at + length);
+    if (!(length > 4) || packet.length < length - 4) return refs;
+    const ref = /^[0-9a-f]+ [0-9a-f]+ ([^\0\n]+)/.exec(packet)?.[1];
+    if (ref !== undefined) refs.push(ref);
+    at += length;
+  }
 }
 
 /** The CGI variables of RFC 3875 that the backend reads, and the protocol version. */

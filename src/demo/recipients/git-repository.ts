@@ -44,6 +44,8 @@ export interface GitRepository extends Listener {
   readonly initialCommit: string;
   /** Pushes that arrived whole over HTTP, also those that were refused. */
   readonly pushes: number;
+  /** Those of them that ask for this ref (`refs/heads/main`) to change. */
+  pushesTo(ref: string): number;
   /** Makes a commit in the work repository and returns its id. Nothing is published, no branch moves. */
   commit(options: CommitOptions): Promise<string>;
   /** What the ref (`refs/heads/main`) is in the bare repository, or null. */
@@ -56,10 +58,13 @@ export interface GitRepository extends Listener {
 
 /**
  * @param options.git the git to run; default: the one in PATH
+ * @param options.around the folder in which its own folder is made; default: the system's temporary one
  * @throws LedgerError `git_missing`, `git_http_backend_missing`, `git_failed`, `recipient_not_started`
  */
-export async function startGitRepository(options: { readonly git?: string } = {}): Promise<GitRepository> {
-  const root = await mkdtemp(join(tmpdir(), "pg-effects-git-"));
+export async function startGitRepository(
+  options: { readonly git?: string; readonly around?: string } = {},
+): Promise<GitRepository> {
+  const root = await mkdtemp(join(options.around ?? tmpdir(), "pg-effects-git-"));
   try {
     return await startIn(root, options);
   } catch (error) {
@@ -109,6 +114,7 @@ async function startIn(root: string, choice: { readonly git?: string }): Promise
     get pushes() {
       return bridge.pushes;
     },
+    pushesTo: (ref) => bridge.pushesTo(ref),
     commit: ({ parent = initialCommit, file = "release.txt", content, message }) =>
       commit(parent, file, content, message),
     async ref(name) {
