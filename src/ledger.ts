@@ -1,7 +1,7 @@
 /** The ledger as an application holds it: request, observe, ask, work. Every method is a thin call of a verb. */
 import type pg from "pg";
 import { LedgerError } from "./core/error.ts";
-import type { AnyOperation, Operation } from "./core/operation.ts";
+import type { AnyOperation, Proving, Requestable } from "./core/operation.ts";
 import { isEnding, type ObservedRow, type Standing, standingOf } from "./observe/standing.ts";
 import { type CallersClient, runStatement } from "./request/client.ts";
 import {
@@ -93,9 +93,9 @@ export class Ledger {
    * @throws LedgerError `input_invalid`, `input_unfaithful`, or a code of class PE (docs/errors.md). One that comes from
    *   the database has aborted the caller's transaction; a savepoint keeps the rest.
    */
-  async enqueue<Input>(
-    operation: Operation<Input, never, never>,
-    input: Input,
+  async enqueue<Given>(
+    operation: Requestable<Given>,
+    input: Given,
     options: EnqueueOptions & { readonly client?: CallersClient } = {},
   ): Promise<string> {
     const { effect_id } = await this.#one<{ effect_id: string }>(
@@ -106,7 +106,7 @@ export class Ledger {
   }
 
   /** The statement that `enqueue` would run, for any query builder. @throws as `enqueue` does before it runs. */
-  statement<Input>(operation: Operation<Input, never, never>, input: Input, options: EnqueueOptions = {}): Statement {
+  statement<Given>(operation: Requestable<Given>, input: Given, options: EnqueueOptions = {}): Statement {
     return enqueueStatement(operation, input, options);
   }
 
@@ -138,7 +138,7 @@ export class Ledger {
    * @throws LedgerError `effect_unknown` where the caller has no such effect.
    */
   async outcome<Proof>(
-    _operation: Operation<never, Proof, never>,
+    _operation: Proving<Proof>,
     effectId: string,
     options: { readonly timeoutMs: number },
   ): Promise<Standing<Proof>> {

@@ -225,8 +225,10 @@ function denied(facts: AdmissionFacts, effect: EffectFacts, denial: Denial): Ver
     };
   }
   const wanted = denial.code === "not_yet" ? (effect.notBeforeMs ?? 0) - facts.nowMs : RETRY_AFTER_MS[waitingFor];
-  // Not later than its expiry: then it is declined, and whoever waits for it learns so.
-  const retryAfterMs = Math.max(0, Math.min(wanted, effect.expiresAtMs - facts.nowMs));
+  // Not later than its expiry: then it is declined, and whoever waits for it learns so. What has expired behind an
+  // earlier denial (a closed ledger, say) waits as long as that one asks for.
+  const left = effect.expiresAtMs - facts.nowMs;
+  const retryAfterMs = left > 0 ? Math.min(wanted, left) : wanted;
   return { verdict: "waits", effectId: effect.effectId, waitingFor, retryAfterMs, ...denial };
 }
 

@@ -64,12 +64,13 @@ export interface DispatchContext extends AdapterContext {
   assertAuthority(): Promise<void>;
 }
 
-export interface OperationDefinition<Input, Proof, Payload> {
+/** `Given` is what a caller writes, before the schema's defaults; `Input` what `prepare` gets. */
+export interface OperationDefinition<Input, Proof, Payload, Given = Input> {
   readonly name: string;
   readonly version: number;
   /** Versions whose effects this code can look up. Default: its own. */
   readonly reconciles?: readonly number[];
-  readonly input: z.ZodType<Input>;
+  readonly input: z.ZodType<Input, Given>;
   readonly proof?: z.ZodType<Proof>;
   readonly contract?: ContractDeclaration<Input, Proof>;
   readonly prepare?: (
@@ -88,31 +89,41 @@ export interface OperationDefinition<Input, Proof, Payload> {
 }
 
 /** An operation as the loader sees it: a job handler that carries its definition and completed contract. */
-export interface Operation<Input = unknown, Proof = unknown, Payload = unknown> {
+export interface Operation<Input = unknown, Proof = unknown, Payload = unknown, Given = Input> {
   (payload: unknown, helpers: unknown): Promise<void>;
-  readonly definition: OperationDefinition<Input, Proof, Payload>;
+  readonly definition: OperationDefinition<Input, Proof, Payload, Given>;
   readonly contract: Contract;
+}
+
+/** What a request needs of an operation: its name, and what a caller may give. */
+export interface Requestable<Given> {
+  readonly definition: { readonly name: string; readonly input: z.ZodType<unknown, Given> };
+}
+
+/** What reading an outcome needs of an operation: the type of its proof. */
+export interface Proving<Proof> {
+  readonly definition: { readonly proof?: z.ZodType<Proof> };
 }
 
 /** Any operation, for lists of them: its functions' arguments are only known to itself. */
 // biome-ignore lint/suspicious/noExplicitAny: input, proof and payload are contravariant in the adapter's functions
-export type AnyOperation = Operation<any, any, any>;
+export type AnyOperation = Operation<any, any, any, any>;
 
 /**
  * Defines an operation.
  * @throws LedgerError `operation_invalid` for a bad name or version, `contract_invalid`, or `0A000`.
  */
-export function defineOperation<Input, Proof, Payload>(
-  definition: OperationDefinition<Input, Proof, Payload> & {
+export function defineOperation<Input, Proof, Payload, Given = Input>(
+  definition: OperationDefinition<Input, Proof, Payload, Given> & {
     readonly prepare: NonNullable<OperationDefinition<Input, Proof, Payload>["prepare"]>;
   },
-): Operation<Input, Proof, Payload>;
-export function defineOperation<Input, Proof>(
-  definition: OperationDefinition<Input, Proof, Input> & { readonly prepare?: never },
-): Operation<Input, Proof, Input>;
-export function defineOperation<Input, Proof, Payload>(
-  definition: OperationDefinition<Input, Proof, Payload>,
-): Operation<Input, Proof, Payload> {
+): Operation<Input, Proof, Payload, Given>;
+export function defineOperation<Input, Proof, Given>(
+  definition: OperationDefinition<Input, Proof, Input, Given> & { readonly prepare?: never },
+): Operation<Input, Proof, Input, Given>;
+export function defineOperation<Input, Proof, Payload, Given = Input>(
+  definition: OperationDefinition<Input, Proof, Payload, Given>,
+): Operation<Input, Proof, Payload, Given> {
   const { name, version } = definition;
   if (!OPERATION_NAME_PATTERN.test(name)) {
     throw new LedgerError("operation_invalid", `operation name ${JSON.stringify(name)} is refused`, {
@@ -142,7 +153,7 @@ export function defineOperation<Input, Proof, Payload>(
       hint: "start it with `pg-effects worker` or `ledger.work`, which admit an effect before they send it",
     });
   };
-  return Object.assign(handler, { definition, contract }) as Operation<Input, Proof, Payload>;
+  return Object.assign(handler, { definition, contract }) as Operation<Input, Proof, Payload, Given>;
 }
 
 /** True for what `defineOperation` made. */

@@ -1,6 +1,6 @@
 /**
  * The life of an effect (protocol, section 2): its states and every move between them. The database holds the same table
- * (effects_ledger.transition) and refuses any other move.
+ * (effects_ledger.may_move) and refuses any other move.
  */
 
 export const STATES = [

@@ -4,7 +4,7 @@
  */
 import { canonicalText } from "../core/canonical.ts";
 import { LedgerError } from "../core/error.ts";
-import type { Operation } from "../core/operation.ts";
+import type { Requestable } from "../core/operation.ts";
 import { cleanText } from "../core/text.ts";
 
 export interface EnqueueOptions {
@@ -38,9 +38,9 @@ const ENQUEUE =
  * The statement that requests an effect. Inputs are checked here; what is stored is the input as given, before defaults.
  * @throws LedgerError `input_invalid` for what the schema refuses, `input_unfaithful` for what JSON cannot carry.
  */
-export function enqueueStatement<Input>(
-  operation: Operation<Input, never, never>,
-  input: Input,
+export function enqueueStatement<Given>(
+  operation: Requestable<Given>,
+  input: Given,
   options: EnqueueOptions = {},
 ): Statement {
   const { name, input: schema } = operation.definition;

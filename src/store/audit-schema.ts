@@ -1,0 +1,170 @@
+/**
+ * The audit schema as Kysely types it: column for column what migrations/0010_audit.sql creates, and the few tables and
+ * views beside it that the command line reads. Types only. `bigint` where SQL has bigint, `Date` where it has a time.
+ */
+import type { DeclinedReason, Outcome, State } from "../core/state.ts";
+
+/** audit.effects: one row an effect. */
+export interface AuditEffect {
+  readonly effect_id: string;
+  readonly name: string | null;
+  readonly operation: string;
+  readonly operation_version: number;
+  readonly implementation: string | null;
+  readonly release: string | null;
+  readonly task: string;
+  readonly task_name: string;
+  readonly task_path: string;
+  readonly root_task: string;
+  readonly subject: string | null;
+  readonly actor: string;
+  readonly requested_by: string;
+  readonly requested_at: Date;
+  readonly prepared_at: Date | null;
+  readonly admitted_at: Date | null;
+  readonly outcome_at: Date | null;
+  readonly not_before: Date | null;
+  readonly expires_at: Date;
+  readonly dispatch_deadline: Date | null;
+  readonly state: State;
+  readonly unresolved: boolean;
+  readonly unresolved_since: Date | null;
+  readonly waiting_for: string | null;
+  readonly declined_reason: DeclinedReason | null;
+  readonly denial_code: string | null;
+  readonly admitted_under: string | null;
+  readonly policy: string | null;
+  readonly digest: string | null;
+  readonly binding_version: number | null;
+  readonly target: string | null;
+  readonly outcome: Outcome | null;
+  readonly outcome_via: "dispatch" | "reconcile" | null;
+  readonly reference: string | null;
+  readonly resolution: "evidence" | "reached" | "risk_accepted" | null;
+  readonly resolved_at: Date | null;
+  readonly key: string;
+  readonly recovery_epoch: string;
+  readonly purged_at: Date | null;
+}
+
+/** audit.costs: one row an effect and unit. */
+export interface AuditCost {
+  readonly effect_id: string;
+  readonly unit: string;
+  readonly reserved: bigint;
+  readonly settled: bigint | null;
+  readonly overrun: bigint;
+  readonly standing: "reserved" | "settled" | "released";
+  readonly source: "measured" | "maximum" | "none" | null;
+  readonly at: Date;
+}
+
+/** audit.unresolved: amounts held, by unit, as decimal strings. */
+export interface AuditUnresolved {
+  readonly effect_id: string;
+  readonly name: string | null;
+  readonly operation: string;
+  readonly task_path: string;
+  readonly since: Date;
+  readonly reason: string;
+  readonly held: Readonly<Record<string, string>>;
+}
+
+export interface AuditTimeline {
+  readonly effect_id: string;
+  readonly name: string | null;
+  readonly at: Date;
+  readonly what: string;
+  readonly by_role: string;
+  readonly detail: Readonly<Record<string, unknown>>;
+}
+
+export interface AuditEvidence {
+  readonly effect_id: string;
+  readonly at: Date;
+  readonly source: string;
+  readonly submitted_by: string;
+  readonly authoritative: boolean;
+  readonly says: string;
+  readonly agrees: boolean | null;
+  readonly reference: string | null;
+  readonly body: unknown;
+  readonly digest: string;
+}
+
+export interface AuditReconciliation {
+  readonly reconciliation_id: string;
+  readonly requested_by: string;
+  readonly scope: "effect" | "task" | "operation" | "all";
+  readonly scope_name: string | null;
+  readonly allows: string;
+  readonly requested_at: Date;
+  readonly deadline: Date;
+  readonly started_at: Date | null;
+  readonly ended_at: Date | null;
+  readonly ended: "finished" | "expired" | null;
+  readonly in_scope: bigint;
+  readonly inspected: bigint;
+  readonly recorded: bigint;
+  readonly could_not_ask: bigint;
+  readonly not_reached: bigint;
+}
+
+export interface AuditInspection {
+  readonly reconciliation_id: string;
+  readonly effect_id: string;
+  readonly kind: "lookup" | "fence";
+  readonly begun_at: Date;
+  readonly at: Date | null;
+  readonly report: string | null;
+  readonly recorded: Outcome | null;
+  readonly reason: string | null;
+  readonly evidence: unknown;
+  readonly evidence_digest: string | null;
+  readonly took_ms: bigint | null;
+  readonly worker: string;
+  readonly implementation: string;
+}
+
+export interface AuditViolation {
+  readonly violation: string;
+  readonly effect_id: string | null;
+  readonly object: string;
+  readonly detail: string;
+}
+
+/** Everything that the command line reads. */
+export interface AuditDatabase {
+  "audit.effects": AuditEffect;
+  "audit.costs": AuditCost;
+  "audit.unresolved": AuditUnresolved;
+  "audit.timeline": AuditTimeline;
+  "audit.evidence": AuditEvidence;
+  "audit.reconciliations": AuditReconciliation;
+  "audit.inspections": AuditInspection;
+  "audit.violations": AuditViolation;
+  "effects.operations": {
+    readonly operation: string;
+    readonly version: number;
+    readonly contract: { readonly dispatchTimeoutMs: number };
+    readonly withdrawn_at: Date | null;
+  };
+  // Private tables: the audit schema has no view of them yet.
+  "effects_ledger.denial": { readonly code: string; readonly hint: string };
+  "effects_ledger.identity": { readonly ledger_id: string; readonly name: string; readonly founded_at: Date };
+  "effects_ledger.task": { readonly name: string };
+  "effects_ledger.reconciliation_effect": {
+    readonly reconciliation_id: string;
+    readonly effect_id: string;
+    readonly operation: string;
+  };
+  "effects_ledger.worker": {
+    readonly worker: string;
+    readonly release: string;
+    readonly operations: string[];
+    readonly started_at: Date;
+    readonly heartbeat_at: Date;
+    readonly stopped_at: Date | null;
+  };
+  "effects_migrations.applied": { readonly number: number; readonly name: string; readonly digest: string };
+}

@@ -1,0 +1,43 @@
+/**
+ * A request whose input is text, as a shell has it: the bytes reach effects.enqueue as they are, so that a repeated key or
+ * a number too large is refused there and not lost in a parser here. Nothing is decided.
+ */
+import { openClient, wordConnectionError } from "./connection.ts";
+
+export interface TextRequest {
+  readonly operation: string;
+  /** JSON, unchanged. */
+  readonly input: string;
+  readonly task?: string | undefined;
+  readonly name?: string | undefined;
+  readonly notBefore?: Date | undefined;
+  readonly expiresAt?: Date | undefined;
+  readonly priority?: number | undefined;
+  readonly onDenial?: "wait" | "decline" | undefined;
+}
+
+/** Requests an effect in a transaction of its own and returns its id. @throws LedgerError of class PE and others. */
+export async function enqueueText(connectionString: string, request: TextRequest): Promise<string> {
+  const client = await openClient(connectionString, "pg-effects enqueue");
+  try {
+    const { rows } = await client.query<{ effect_id: string }>(
+      "select effects.enqueue($1, $2::json, task => $3, name => $4, not_before => $5, expires_at => $6," +
+        " priority => $7, on_denial => $8) as effect_id",
+      [
+        request.operation,
+        request.input,
+        request.task ?? "default",
+        request.name ?? null,
+        request.notBefore ?? null,
+        request.expiresAt ?? null,
+        request.priority ?? 0,
+        request.onDenial ?? "wait",
+      ],
+    );
+    return rows[0]?.effect_id ?? "";
+  } catch (error) {
+    throw wordConnectionError(error);
+  } finally {
+    await client.end();
+  }
+}
