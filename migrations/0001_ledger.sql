@@ -102,9 +102,8 @@ create function effects_ledger.identity_standing() returns text language plpgsql
 create function effects_ledger.durability_gap() returns text language sql stable
   set search_path = pg_catalog, pg_temp
   as $$
-    select string_agg(name || ' is ' || setting, ', ' order by name)
-      from pg_settings
-     where (name in ('fsync', 'full_page_writes') and setting = 'off')
+    select nullif(concat_ws(', ', case when current_setting('fsync') = 'off' then 'fsync is off' end,
+                                  case when current_setting('full_page_writes') = 'off' then 'full_page_writes is off' end), '')
   $$;
 
 -- The role that acts: the one in force by SET ROLE, else the session's user. Holds inside definer functions too.

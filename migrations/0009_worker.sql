@@ -77,9 +77,11 @@ create function effects_ledger.free_silent(silent_ms bigint) returns setof text 
     end loop;
   end $$;
 
+-- The next two walk the small table of what is live and look the rest up: their plans must not turn to scanning all effects.
+
 -- Queues again what waits without a job (its job was lost, or used up its attempts). Returns how many.
 create function effects_ledger.queue_waiting() returns int language plpgsql
-  security definer set search_path = pg_catalog, pg_temp
+  security definer set search_path = pg_catalog, pg_temp set enable_hashjoin = off set enable_mergejoin = off set jit = off
   as $$
   declare
     queued int;
@@ -98,7 +100,7 @@ create function effects_ledger.queue_waiting() returns int language plpgsql
 
 -- Appends `overdue` to what was admitted and has passed its window without a word. It asks nobody. Returns how many.
 create function effects_ledger.mark_overdue(by_worker text) returns int language plpgsql
-  security definer set search_path = pg_catalog, pg_temp
+  security definer set search_path = pg_catalog, pg_temp set enable_hashjoin = off set enable_mergejoin = off set jit = off
   as $$
   declare
     moment constant timestamptz := clock_timestamp();

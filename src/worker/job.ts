@@ -83,7 +83,10 @@ async function prepareAndBind(
   const prepared = await prepare(runtime, running, effect);
   switch (prepared.prepared) {
     case "bound":
-      return steps.bind.submit(prepared.item);
+      if (await steps.bind.submit(prepared.item)) return true;
+      // It moved on meanwhile, or an earlier try of ours stood after all: a fresh look decides.
+      await requeue(runtime.pool, [effectId]);
+      return false;
     case "declined":
       await recordDeclined(runtime.pool, runtime.worker, [
         { effectId, reason: "invalid", code: prepared.code, detail: prepared.detail },
