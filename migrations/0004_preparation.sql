@@ -60,8 +60,8 @@ create function effects_ledger.record_prepared(items jsonb, worker text) returns
     ), bound as (
       insert into effects_payload.binding (effect_id, revision, binding_version, bytes, digest, salt, payload,
         payload_digest, implementation, release, policy_id, cost, expires_at, prepared_by, prepared_at)
-      select s.effect_id, s.revision, s.binding_version, decode(s.bytes, 'hex'), decode(s.digest, 'hex'),
-             decode(s.salt, 'hex'), decode(s.payload, 'hex'), decode(s.payload_digest, 'hex'), s.implementation,
+      select s.effect_id, s.revision, s.binding_version, convert_to(s.bytes, 'UTF8'), decode(s.digest, 'hex'),
+             decode(s.salt, 'hex'), convert_to(s.payload, 'UTF8'), decode(s.payload_digest, 'hex'), s.implementation,
              s.release, s.policy_id, s.cost, to_timestamp(s.expires_at_ms / 1000.0), worker, moment
         from step s
     ), logged as (

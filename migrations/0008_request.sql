@@ -100,14 +100,35 @@ create function effects_ledger.faithful_value(given json, path text, depth int) 
         perform effects_ledger.refuse('PE102', 'input_unfaithful: ' || shown || ' is a number no double holds', 'write it as a string');
       end if;
       return to_jsonb(case when number = 0 then 0 else number::float8::text::numeric end);
-    elsif kind = 'string' and strpos(given::text, '\u') > 0 then
-      begin
-        return given::jsonb;
-      exception when others then
-        perform effects_ledger.refuse('PE102', 'input_unfaithful: ' || shown || ' holds U+0000 or half a surrogate pair', 'remove it');
-      end;
     end if;
     return given::jsonb;
+  end $$;
+
+-- Where a string or key of a value holds U+E000, the mark that `faithful` puts in for what cannot be stored.
+create function effects_ledger.marked_path(given jsonb, path text) returns text language plpgsql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    mark constant text := chr(57344);
+    entry record;
+    found_path text;
+  begin
+    if jsonb_typeof(given) = 'string' then
+      return case when strpos(given #>> '{}', mark) > 0 then case when path = '' then 'the input' else path end end;
+    elsif jsonb_typeof(given) = 'object' then
+      for entry in select e.key, e.value, path || '/' || replace(replace(e.key, '~', '~0'), '/', '~1') as place
+                     from jsonb_each(given) as e order by e.key loop
+        found_path := case when strpos(entry.key, mark) > 0 then 'a key of ' || coalesce(nullif(path, ''), 'the input')
+                           else effects_ledger.marked_path(entry.value, entry.place) end;
+        exit when found_path is not null;
+      end loop;
+    elsif jsonb_typeof(given) = 'array' then
+      for entry in select e.value, e.place from jsonb_array_elements(given) with ordinality as e(value, place) loop
+        found_path := effects_ledger.marked_path(entry.value, path || '/' || (entry.place - 1));
+        exit when found_path is not null;
+      end loop;
+    end if;
+    return found_path;
   end $$;
 
 create function effects_ledger.faithful(given json) returns jsonb language plpgsql stable
@@ -123,7 +144,12 @@ create function effects_ledger.faithful(given json) returns jsonb language plpgs
     return effects_ledger.faithful_value(given, '', 1);
   exception
     when untranslatable_character or invalid_text_representation then
-      perform effects_ledger.refuse('PE102', 'input_unfaithful: a key holds U+0000 or half a surrogate pair', 'remove it');
+      -- json_each resolves the escapes of a whole object at once, so the place is looked for in a copy: pairs that are
+      -- whole become a letter, what is left of U+0000 and surrogates becomes a mark.
+      perform effects_ledger.refuse('PE102', format('input_unfaithful: %s holds U+0000 or half a surrogate pair',
+        effects_ledger.marked_path(regexp_replace(regexp_replace(given::text,
+          '(?<!\\)((?:\\\\)*)\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}', '\1x', 'g'),
+          '(?<!\\)((?:\\\\)*)\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2})', '\1\\ue000', 'g')::jsonb, '')), 'remove it');
       return null;
   end $$;
 
@@ -139,7 +165,8 @@ create function effects_ledger.first_difference(a jsonb, b jsonb, path text) ret
     elsif jsonb_typeof(a) = 'object' and jsonb_typeof(b) = 'object' then
       select min(k.key) into place from (select jsonb_object_keys(a) union select jsonb_object_keys(b)) as k(key)
         where a -> k.key is distinct from b -> k.key;
-      return coalesce(effects_ledger.first_difference(a -> place, b -> place, path || '/' || place), path || '/' || place);
+      path := path || '/' || replace(replace(place, '~', '~0'), '/', '~1');
+      return coalesce(effects_ledger.first_difference(a -> place, b -> place, path), path);
     end if;
     return path;
   end $$;
@@ -197,6 +224,8 @@ create function effects.enqueue(operation text, input json, task text default 'd
       perform effects_ledger.refuse('22023', 'on_denial is ' || coalesce(enqueue.on_denial, 'null'), 'give wait or decline');
     elsif enqueue.priority is null then
       perform effects_ledger.refuse('22023', 'priority is null', 'give an integer; smaller goes first');
+    elsif enqueue.priority not between -32768 and 32767 then
+      perform effects_ledger.refuse('22023', 'priority is outside -32768 to 32767', 'give a smaller number; smaller goes first');
     elsif length(enqueue.name) not between 1 and 200 then
       perform effects_ledger.refuse('22023', 'a name has 1 to 200 characters', 'give a shorter name');
     elsif length(enqueue.trace) > 512 then
@@ -355,6 +384,7 @@ create function effects_ledger.read_budgets(budgets json) returns table (unit te
   #variable_conflict use_column
   declare
     entry record;
+    named text[] := '{}';
   begin
     if budgets is null or json_typeof(budgets) <> 'array' then
       perform effects_ledger.refuse('22023', 'budgets is not an array', 'give [{"unit": "usd_cents", "limit": "10000"}]');
@@ -373,6 +403,10 @@ create function effects_ledger.read_budgets(budgets json) returns table (unit te
                                         coalesce(entry.value -> 'limit', 'null')::text),
                                       'a limit is an integer from 0, beyond 2^53 - 1 as digits in a string');
       end if;
+      if entry.named = any (named) then
+        perform effects_ledger.refuse('22023', format('the unit %s is given twice', entry.named), 'give each unit one limit');
+      end if;
+      named := named || entry.named;
       unit := entry.named;
       amount := entry.digits::bigint;
       return next;

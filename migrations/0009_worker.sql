@@ -77,6 +77,17 @@ create function effects_ledger.free_silent(silent_ms bigint) returns setof text 
     end loop;
   end $$;
 
+-- Frees jobs locked for longer than given by a pool that no worker ever named: it died before its first heartbeat.
+create function effects_ledger.free_unnamed(silent_ms bigint) returns void language sql volatile
+  security definer set search_path = pg_catalog, pg_temp
+  as $$
+    select effects_queue.force_unlock_workers(array_agg(distinct j.locked_by))
+      from effects_queue._private_jobs j
+     where j.locked_at < clock_timestamp() - make_interval(secs => silent_ms / 1000.0)
+       and not exists (select from effects_ledger.worker w where j.locked_by = any (w.pools))
+    having count(*) > 0
+  $$;
+
 -- The next two walk the small table of what is live and look the rest up: their plans must not turn to scanning all effects.
 
 -- Queues again what waits without a job (its job was lost, or used up its attempts). Returns how many.

@@ -121,6 +121,10 @@ export function defineOperation<Input, Proof, Payload, Given = Input>(
 export function defineOperation<Input, Proof, Given>(
   definition: OperationDefinition<Input, Proof, Input, Given> & { readonly prepare?: never },
 ): Operation<Input, Proof, Input, Given>;
+/** From another operation's definition, with parts of it replaced. */
+export function defineOperation<Input, Proof, Payload, Given>(
+  definition: OperationDefinition<Input, Proof, Payload, Given>,
+): Operation<Input, Proof, Payload, Given>;
 export function defineOperation<Input, Proof, Payload, Given = Input>(
   definition: OperationDefinition<Input, Proof, Payload, Given>,
 ): Operation<Input, Proof, Payload, Given> {

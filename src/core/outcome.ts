@@ -57,16 +57,19 @@ export function decideOutcome(report: DispatchReport<unknown>, rules: ProofRules
       return { decision: "unresolved", reason: keptText(report.reason, rules.secrets) };
     default:
       // A report of another version, or of no version: nothing may be concluded from it.
-      return { decision: "unresolved", reason: `the adapter reported ${describeReport(report satisfies never)}` };
+      return {
+        decision: "unresolved",
+        reason: keptText(`the adapter reported ${describeReport(report satisfies never)}`, rules.secrets, 200),
+      };
   }
 }
 
 /** Acceptance with its proof; a proof that cannot be stored leaves the effect unresolved, never lost or repeated. */
 export function decideAccepted(report: Accepted<unknown>, rules: ProofRules, reserved: Amounts): Decision {
   let evidence: StoredEvidence;
-  let reference: string | null;
+  let proof: unknown;
   try {
-    const proof = rules.parseProof(report.proof);
+    proof = rules.parseProof(report.proof);
     if (proof === null || proof === undefined) throw new LedgerError("proof_unusable", "there is none");
     evidence = store(proof, rules.secrets);
     if (evidence.bytes.length > rules.contract.proofBytesMax) {
@@ -75,7 +78,6 @@ export function decideAccepted(report: Accepted<unknown>, rules: ProofRules, res
         `it has ${evidence.bytes.length} bytes, the contract allows ${rules.contract.proofBytesMax}`,
       );
     }
-    reference = rules.reference ? keptText(rules.reference(proof as never), rules.secrets, 200) : null;
   } catch (error) {
     return {
       decision: "unresolved",
@@ -86,10 +88,20 @@ export function decideAccepted(report: Accepted<unknown>, rules: ProofRules, res
     decision: "outcome",
     outcome: "accepted",
     evidence,
-    reference,
+    reference: referenceOf(proof, rules),
     standing: "settled",
     settlements: settle(reserved, measured(report.cost)),
   };
+}
+
+/** The recipient's own id in a proof; a missing one costs no acceptance. */
+function referenceOf(proof: unknown, rules: ProofRules): string | null {
+  try {
+    const reference: unknown = rules.reference?.(proof as never);
+    return typeof reference === "string" ? keptText(reference, rules.secrets, 200) : null;
+  } catch {
+    return null; // the contract's function does not know this proof: the proof itself is kept
+  }
 }
 
 /** A refusal counts only where the contract lists its code; any other may have happened. */
@@ -152,11 +164,11 @@ const EVIDENCE_BYTES_MAX = 4_096;
 /** So many characters fit into it whatever they are: one has at most six bytes, escaped. */
 const SHORTENED_LENGTH = 600;
 
-/** A value's canonical bytes without any secret: what repeats one is struck out and made canonical again. */
+/** A value's canonical bytes, without any secret that it repeats. */
 function store(value: unknown, secrets: Secrets): StoredEvidence {
   const text = canonicalText(value);
-  const struck = secrets.strikeOut(text);
-  const bytes = Buffer.from(struck === text ? text : canonicalText(JSON.parse(struck)), "utf8");
+  // Parsed again: plain data only, whatever was given.
+  const bytes = Buffer.from(canonicalText(secrets.strikeOutOf(JSON.parse(text))), "utf8");
   return { bytes, digest: evidenceDigest(bytes) };
 }
 
@@ -195,10 +207,7 @@ function release(reserved: Amounts): readonly Settlement[] {
 }
 
 function describeReport(report: unknown): string {
-  return cleanText(
-    typeof report === "object" && report
-      ? `a report ${String((report as { report?: unknown }).report)}`
-      : String(report),
-    100,
-  );
+  return typeof report === "object" && report
+    ? `a report ${String((report as { report?: unknown }).report)}`
+    : String(report);
 }

@@ -43,7 +43,24 @@ export class Secrets {
       .sort((a, b) => b.form.length - a.form.length); // a secret that begins with another one goes first
     return forms.reduce((struck, { name, form }) => struck.replaceAll(form, `[${name}]`), text);
   }
+
+  /** A parsed JSON value whose strings, keys and numbers repeat no secret; a number that does becomes a string. */
+  strikeOutOf(value: Json): Json {
+    if (typeof value === "string") return this.strikeOut(value);
+    if (typeof value === "number") {
+      const struck = this.strikeOut(String(value));
+      return struck === String(value) ? value : struck;
+    }
+    if (Array.isArray(value)) return value.map((element: Json) => this.strikeOutOf(element));
+    if (value === null || typeof value !== "object") return value;
+    return Object.fromEntries(
+      Object.entries(value).map(([key, inner]) => [this.strikeOut(key), this.strikeOutOf(inner)]),
+    );
+  }
 }
+
+/** Any value of a parsed JSON text. */
+type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 
 /** A secret as text may repeat it: as it is, inside JSON, and an address's password, encoded or not. */
 function formsOf(value: string): readonly string[] {

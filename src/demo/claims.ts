@@ -102,7 +102,7 @@ export const CLAIMS = {
   },
   audit_one_dispatch: {
     says: "the charge was admitted, and so dispatched, by one worker once",
-    expects: { admitted: 1, ending: "accepted" },
+    expects: { admitted: 1, accepted: 1 },
   },
   audit_violations: {
     says: "the books are whole: no violation",

@@ -106,7 +106,6 @@ const STORY_ROWS_MAX = 1_000;
 
 export async function readStory(audit: Audit, effect: AuditEffect): Promise<EffectStory> {
   const { effect_id, denial_code } = effect;
-  const of = <Row>(rows: readonly Row[]) => rows.toReversed();
   const costs = await audit
     .selectFrom("audit.costs")
     .selectAll()
@@ -141,24 +140,25 @@ export async function readStory(audit: Audit, effect: AuditEffect): Promise<Effe
     .executeTakeFirst();
   return {
     costs,
-    evidence: of(evidence),
-    inspections: of(inspections),
-    timeline: of(timeline),
+    evidence: evidence.toReversed(),
+    inspections: inspections.toReversed(),
+    timeline: timeline.toReversed(),
     hint: denial?.hint ?? null,
   };
 }
 
-/** What is unresolved, oldest first, and how many there are beyond the limit too. */
-export async function listUnresolved(
-  audit: Audit,
-  limit: number,
-): Promise<{ readonly effects: readonly AuditUnresolved[]; readonly count: bigint }> {
-  const effects = await audit.selectFrom("audit.unresolved").selectAll().orderBy("since").limit(limit).execute();
+/** What is unresolved, oldest first. */
+export async function listUnresolved(audit: Audit, limit: number): Promise<readonly AuditUnresolved[]> {
+  return audit.selectFrom("audit.unresolved").selectAll().orderBy("since").limit(limit).execute();
+}
+
+/** How much is unresolved. */
+export async function countUnresolved(audit: Audit): Promise<bigint> {
   const { count } = await audit
     .selectFrom("audit.unresolved")
     .select((eb) => eb.fn.countAll<bigint>().as("count"))
     .executeTakeFirstOrThrow();
-  return { effects, count };
+  return count;
 }
 
 export const UNRESOLVED_GROUPS = ["operation", "task", "target"] as const;

@@ -45,6 +45,11 @@ export async function freeSilent(pool: pg.Pool, silentMs: number): Promise<reado
   return rows.map(({ worker }) => worker);
 }
 
+/** Frees jobs locked for longer than given by a pool that no worker named: it died before its first heartbeat. */
+export async function freeUnnamed(pool: pg.Pool, silentMs: number): Promise<void> {
+  await pool.query("select effects_ledger.free_unnamed($1)", [silentMs]);
+}
+
 /** Queues again what waits without a job. Returns how many. */
 export async function queueWaiting(pool: pg.Pool): Promise<number> {
   const { rows } = await pool.query<{ queued: number }>("select effects_ledger.queue_waiting() as queued");

@@ -67,6 +67,8 @@ export class Combiner<Item, Result> {
   async #settle(batch: readonly Waiting<Item, Result>[]): Promise<void> {
     try {
       const results = await this.#run(batch.map(({ item }) => item));
+      if (results.length !== batch.length)
+        throw new Error(`a step gave ${results.length} results for ${batch.length} items`);
       for (const [place, waiting] of batch.entries()) waiting.resolve(results[place] as Result);
     } catch (error) {
       const single = batch[0];

@@ -3,7 +3,7 @@
  * the mark on windows that passed. It asks no recipient, admits nothing and sends nothing.
  */
 import { describeThrown } from "../core/text.ts";
-import { freeSilent, heartbeat, markOverdue, queueWaiting } from "../store/workers.ts";
+import { freeSilent, freeUnnamed, heartbeat, markOverdue, queueWaiting } from "../store/workers.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** Three beats fit into the silence that is taken for death, so that a slow one is not. */
@@ -12,13 +12,21 @@ const SILENT_MS = 15_000;
 const OVERDUE_MS = 1_000;
 const QUEUE_WAITING_MS = 60_000;
 
-/** Starts it. `pools` are graphile-worker's pool ids, which it learns as they are made. */
-export function startKeeping(runtime: Runtime, pools: readonly string[]): { stop(): Promise<void> } {
+export interface Keeping {
+  /** Records that graphile-worker made a pool: its jobs are ours to free should this process die, from now on. */
+  named(poolId: string): void;
+  stop(): Promise<void>;
+}
+
+/** Starts it. */
+export function startKeeping(runtime: Runtime): Keeping {
   const { pool, worker, release } = runtime;
   const operations = [...runtime.operations.keys()];
+  const pools: string[] = [];
+  const beat = () => heartbeat(pool, { id: worker, pools, release, operations });
   const loops = [
     every(runtime, HEARTBEAT_MS, async () => {
-      await heartbeat(pool, { id: worker, pools, release, operations });
+      await beat();
       for (const silent of await freeSilent(pool, SILENT_MS)) {
         runtime.log("warning", `worker ${silent} is silent; its jobs are free again`);
       }
@@ -27,11 +35,17 @@ export function startKeeping(runtime: Runtime, pools: readonly string[]): { stop
       await markOverdue(pool, worker);
     }),
     every(runtime, QUEUE_WAITING_MS, async () => {
+      await freeUnnamed(pool, SILENT_MS);
       const queued = await queueWaiting(pool);
       if (queued > 0) runtime.log("info", `${queued} effects waited without a job and have one again`);
     }),
   ];
   return {
+    named(poolId) {
+      pools.push(poolId);
+      // At once: it takes jobs within milliseconds, and they would stay locked if it died before the next beat.
+      beat().catch((error: unknown) => runtime.log("warning", `keeping: ${describeThrown(error)}`));
+    },
     async stop() {
       await Promise.all(loops.map((stop) => stop()));
     },

@@ -58,17 +58,16 @@ export async function startWork(options: WorkOptions): Promise<Working> {
   const queuePool = openPool({
     connectionString: options.connectionString,
     applicationName: "pg-effects queue",
-    max: 10,
+    max: concurrency + 2, // what graphile-worker advises; opened on demand, and its batching needs few
   });
   try {
     await registerOperations(
       runtime.pool,
       options.tasks.operations.map((each) => registration(each, options.release)),
     );
-    const pools: string[] = [];
+    const keeping = startKeeping(runtime);
     const events: WorkerEvents = new EventEmitter();
-    events.on("pool:create", ({ workerPool }) => pools.push(workerPool.id));
-    const keeping = startKeeping(runtime, pools);
+    events.on("pool:create", ({ workerPool }) => keeping.named(workerPool.id));
     const runner = await run({
       pgPool: queuePool,
       taskList: taskList(runtime, options.tasks),
@@ -79,7 +78,6 @@ export async function startWork(options: WorkOptions): Promise<Working> {
         worker: {
           schema: QUEUE_SCHEMA,
           concurrentJobs: concurrency,
-          maxPoolSize: concurrency + 2, // only read for a warning: handlers of ours do not use the queue's pool
           pollInterval: 1_000,
           localQueue: { size: Math.max(LOCAL_QUEUE_MIN, 2 * concurrency) },
           completeJobBatchDelay: 0,

@@ -43,6 +43,8 @@ export interface CardApi extends Listener {
   requestsFor(key: string): number;
   /** POSTs that arrived whole and ask for a charge of this customer, with whatever key, also replayed and refused ones. */
   requestsOf(customer: string): number;
+  /** Charges booked for this customer, under whatever key. */
+  chargesOf(customer: string): readonly Charge[];
   /** Charges booked under this Idempotency-Key. */
   chargesFor(key: string): readonly Charge[];
   /** From now on a request is carried out (the charge is booked) and its answer waits. Replays and refusals do not. */
@@ -119,6 +121,7 @@ export async function startCardApi(options: CardApiOptions): Promise<CardApi> {
     },
     requestsFor: (key) => requestsByKey.get(key) ?? 0,
     requestsOf: (customer) => requestsByCustomer.get(customer) ?? 0,
+    chargesOf: (customer) => book.byCustomer(customer),
     chargesFor: (key) => book.byKey(key),
     holdAnswers: () => held.hold(),
     async stop() {

@@ -60,6 +60,10 @@ export class CardBook {
     return this.#charges.filter((booked) => booked.key === key).map((booked) => booked.charge);
   }
 
+  byCustomer(customer: string): readonly Charge[] {
+    return this.#charges.map((booked) => booked.charge).filter((charge) => charge.customer === customer);
+  }
+
   byId(id: string): Charge | null {
     return this.#charges.find((booked) => booked.charge.id === id)?.charge ?? null;
   }

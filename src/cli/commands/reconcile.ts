@@ -1,0 +1,99 @@
+/** `reconcile`: asks the recipients about what is in doubt, once, until a deadline, and watches how far it gets. */
+import { type Command, Option } from "commander";
+import { LedgerError, notBuilt } from "../../core/error.ts";
+import { readLedger } from "../../store/audit-ledger.ts";
+import { conclude, withExamples } from "../action.ts";
+import { closureOf } from "../closure.ts";
+import { type Connected, type GlobalFlags, withLedger } from "../connection.ts";
+import { parseAge, parseDuration } from "../duration.ts";
+import type { ExitCode } from "../exit-code.ts";
+import { findEffect } from "../find-effect.ts";
+import { parseMoment } from "../moment.ts";
+import { wholeNumber } from "../number.ts";
+import type { Output } from "../output.ts";
+import { FAIL_ON, type FailOn, watchReconciliation } from "../watch-reconciliation.ts";
+
+interface ReconcileFlags {
+  readonly all?: true;
+  readonly effect?: string;
+  readonly task?: string;
+  readonly operation?: string;
+  readonly since?: string;
+  readonly olderThan?: number;
+  readonly deadline: number;
+  readonly allowFence?: true;
+  readonly allowResubmit?: true;
+  readonly includeUncertain?: true;
+  readonly confirmCount?: number;
+  readonly failOn: FailOn;
+}
+
+export function addReconcile(program: Command): void {
+  const command = program
+    .command("reconcile")
+    .description(
+      "Ask the recipients about what is unresolved, once, until a deadline that nobody extends. A worker does it;\n" +
+        "this command watches, and Ctrl-C ends the watching only. Nothing is ever sent again by asking.",
+    )
+    .option("--all", "everything that is unresolved")
+    .option("--effect <effect>", "one effect: id, short id, name, task:name, key or reference")
+    .option("--task <name>", "what was requested under this task and the tasks below it")
+    .option("--operation <name>", "what is of this operation")
+    .option("--since <moment>", "only what is unresolved since then: 2026-11-30T02:00Z, 02:00, or 2h for two hours ago")
+    .option("--older-than <duration>", "only what is unresolved for longer: 10m", parseAge)
+    .requiredOption("--deadline <duration>", "for how long it may ask: 90s, 15m; up to 24h", (text) =>
+      parseDuration(text),
+    )
+    .option("--allow-fence", "may write a void mark at the recipient, so that a late dispatch is refused there")
+    .option(
+      "--confirm-count <n>",
+      "with --allow-fence over several effects: how many are meant",
+      wholeNumber(1, 1_000_000),
+    )
+    .addOption(
+      new Option(
+        "--fail-on <what>",
+        "exit 3 for: new, what became uncertain in this run; any, what of the scope is unresolved afterwards; none",
+      )
+        .choices(FAIL_ON)
+        .default("new"),
+    )
+    .option("--include-uncertain", "ask about uncertain ones again: not built yet, refused")
+    .option("--allow-resubmit", "send the same request again where that is harmless: not built yet, refused")
+    .action((_flags: ReconcileFlags, self: Command) => conclude<ReconcileFlags>(self, run));
+  withExamples(command, [
+    "reconcile --all --deadline 15m",
+    "reconcile --operation charge_card --since 02:00 --deadline 15m --fail-on any",
+    "reconcile --effect order/42/charge --deadline 1m --allow-fence",
+  ]);
+}
+
+async function run(output: Output, flags: ReconcileFlags & GlobalFlags): Promise<ExitCode> {
+  const { all, task, operation, since, olderThan, deadline, allowFence, confirmCount } = flags;
+  if (flags.includeUncertain) throw notBuilt("--include-uncertain");
+  if (flags.allowResubmit) throw notBuilt("--allow-resubmit");
+  const from = since === undefined ? undefined : parseMoment(since, "past");
+  return withLedger(flags, async (connected) => {
+    await refuseClosed(connected);
+    const effect = flags.effect === undefined ? undefined : (await findEffect(connected.audit, flags.effect)).effect_id;
+    const id = await connected.ledger.reconcile({
+      deadlineMs: deadline,
+      ...(all ? { all } : {}),
+      ...(effect === undefined ? {} : { effect }),
+      ...(task === undefined ? {} : { task }),
+      ...(operation === undefined ? {} : { operation }),
+      ...(from === undefined ? {} : { since: from }),
+      ...(olderThan === undefined ? {} : { olderThanMs: olderThan }),
+      ...(allowFence ? { allowFence } : {}),
+      ...(confirmCount === undefined ? {} : { confirmCount }),
+    });
+    return watchReconciliation(connected.audit, output, id, flags.failOn);
+  });
+}
+
+/** On a closed ledger nothing is inspected: a request would only use up its deadline. */
+async function refuseClosed({ audit }: Connected): Promise<void> {
+  const closure = closureOf(await readLedger(audit));
+  if (closure === null || closure.code === "durability_missing") return;
+  throw new LedgerError(closure.code, closure.message, { hint: closure.hint });
+}

@@ -1,0 +1,69 @@
+/** The whole command line: its commands and what they share. It parses; each command's file does its work. */
+import { existsSync, readFileSync } from "node:fs";
+import { Command, Option } from "commander";
+import { addDemo } from "./commands/demo.ts";
+import { addDev } from "./commands/dev.ts";
+import { addDoctor } from "./commands/doctor.ts";
+import { addEnqueue } from "./commands/enqueue.ts";
+import { addList } from "./commands/list.ts";
+import { addMigrate } from "./commands/migrate.ts";
+import { addReconcile } from "./commands/reconcile.ts";
+import { addShow } from "./commands/show.ts";
+import { addUnresolved } from "./commands/unresolved.ts";
+import { addWorker } from "./commands/worker.ts";
+import { EXIT_CODES_HELP } from "./exit-code.ts";
+import { addNotBuilt } from "./not-built.ts";
+
+/** A program that throws instead of exiting, and writes help to stdout and nothing else. */
+export function createProgram(): Command {
+  const program = new Command("pg-effects")
+    .description(
+      "Consequential actions in other systems: recorded before they run, run at most once, and honest about what\n" +
+        "nobody knows.",
+    )
+    .version(packageVersion(), "-V, --version", "print the version")
+    .helpOption("-h, --help", "show this help")
+    .helpCommand(false)
+    .addOption(
+      new Option("--database <url>", "the ledger's database, as postgres://user:password@host:port/name").env(
+        "DATABASE_URL",
+      ),
+    )
+    .addOption(
+      new Option("--ledger <name>", "the ledger that is meant; another one there is refused").env("PG_EFFECTS_LEDGER"),
+    )
+    .option("--json", 'print JSON on stdout: one document, or one line an event; errors too, as {"error": …}')
+    .option("--debug", "add stack traces to errors (also: PG_EFFECTS_DEBUG=1)")
+    .configureHelp({ showGlobalOptions: true })
+    .configureOutput({ outputError: () => {} }) // errors are reported once, by failure.ts
+    .exitOverride()
+    .showSuggestionAfterError()
+    .addHelpText(
+      "after",
+      `\n${EXIT_CODES_HELP}\n\nEach command shows its own options and an example: pg-effects reconcile --help`,
+    );
+  for (const add of [
+    addDemo,
+    addDev,
+    addMigrate,
+    addWorker,
+    addDoctor,
+    addEnqueue,
+    addShow,
+    addList,
+    addUnresolved,
+    addReconcile,
+    addNotBuilt,
+  ])
+    add(program);
+  return program;
+}
+
+/** This package's version, from the package.json above src, or above dist when built. */
+function packageVersion(): string {
+  for (const above of ["../../", "../../../"]) {
+    const file = new URL(`${above}package.json`, import.meta.url);
+    if (existsSync(file)) return (JSON.parse(readFileSync(file, "utf8")) as { version: string }).version;
+  }
+  return "unknown";
+}

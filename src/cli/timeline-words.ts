@@ -1,0 +1,60 @@
+/** What happened to an effect, in words: one line for each entry of audit.timeline. A detail that has no words is shown as it is. */
+import type { AuditTimeline } from "../store/audit-schema.ts";
+import { formatDuration } from "./duration.ts";
+import { shortId } from "./short-id.ts";
+import { amountWords } from "./standing-words.ts";
+
+type Detail = Readonly<Record<string, unknown>>;
+
+/** Hashes are recognised by their first digits; `--json` has them whole. */
+const HASH_DIGITS = 12;
+
+/** Says one detail; empty for what another one's words say already or nobody asks for. */
+const WORDS: Readonly<Record<string, (value: never, detail: Detail) => string>> = {
+  operation: (value: string, { version }) => `${value} ${String(version)}`,
+  version: () => "",
+  task: () => "",
+  actor: (value: string) => `as ${value}`,
+  given_digest: () => "",
+  revision: (value: number) => `binding ${value}`,
+  digest: (value: string) => `digest ${value.slice(0, HASH_DIGITS)}`,
+  implementation: (value: string) => `implementation ${value.slice(0, HASH_DIGITS)}`,
+  evidence_digest: (value: string) => `evidence ${value.slice(0, HASH_DIGITS)}`,
+  attempt: (value: string) => `attempt ${shortId(value)}`,
+  attempt_digest: () => "",
+  issued_under: (value: string) => `under ${value}`,
+  cost: (value: Record<string, string>) => (Object.keys(value).length > 0 ? `reserves ${amountWords(value)}` : ""),
+  dispatch_timeout_ms: (value: number) => `may take ${formatDuration(value)}`,
+  declined_reason: (value: string) => value,
+  code: (value: string) => value,
+  waiting_for: (value: string) => `waits for ${value}`,
+  reason: (value: string) => value,
+  since: (value: number) => `its window passed at ${new Date(value).toISOString()}`,
+  via: (value: string) => `via ${value}`,
+  says: (value: string) => `says ${value}`,
+  reference: (value: string) => `reference ${value}`,
+  reconciliation: (value: string) => `reconciliation ${shortId(value)}`,
+  requested_by: (value: string) => `asked for by ${value}`,
+  recorded: (value: string) => `recorded ${value}`,
+  took_ms: (value: number) => `took ${formatDuration(value)}`,
+};
+
+/** In which order details are said; the others follow. */
+const ORDER = Object.keys(WORDS);
+
+export function timelineWords({ what, detail }: AuditTimeline): string {
+  return Object.entries(detail)
+    .toSorted(([a], [b]) => rank(a) - rank(b))
+    .filter(([field, value]) => !(field === "says" && value === what)) // an outcome's event says it in its own name
+    .map(([field, value]) => {
+      const say = WORDS[field] as ((value: unknown, detail: Detail) => string) | undefined;
+      return say ? say(value, detail) : `${field} ${typeof value === "string" ? value : JSON.stringify(value)}`;
+    })
+    .filter((words) => words !== "")
+    .join(", ");
+}
+
+function rank(field: string): number {
+  const place = ORDER.indexOf(field);
+  return place === -1 ? ORDER.length : place;
+}
