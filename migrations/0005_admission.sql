@@ -211,5 +211,8 @@ create function effects_ledger.admission_fate(transaction_id text, ids uuid[], h
       'held', coalesce((select jsonb_agg(e.effect_id) from unnest(ids, hashes) as w(effect_id, hash)
                          join effects_ledger.effect e using (effect_id)
                         where e.token_hash = decode(w.hash, 'hex')), '[]'),
+      'units', coalesce((select jsonb_object_agg(u.effect_id, u.units)
+                           from (select c.effect_id, jsonb_agg(c.unit) as units from effects_ledger.cost c
+                                  where c.effect_id = any (ids) group by 1) as u), '{}'),
       'transaction', case when transaction_id is null then null else pg_xact_status(transaction_id::xid8) end)
   $$;

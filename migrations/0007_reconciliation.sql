@@ -168,6 +168,7 @@ create function effects_ledger.finish_inspection(opened uuid, said text, why tex
   language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
   as $$
   declare
+    answered constant timestamptz := clock_timestamp();
     about uuid;
     fate text;
     shown uuid;
@@ -187,6 +188,6 @@ create function effects_ledger.finish_inspection(opened uuid, said text, why tex
         returning evidence_id into shown;
     end if;
     insert into effects_ledger.inspection_report (inspection_id, at, report, recorded, reason, evidence_id, took_ms)
-      values (opened, clock_timestamp(), said, record_as, why, shown, took);
+      values (opened, answered, said, record_as, why, shown, took);
     return fate;
   end $$;

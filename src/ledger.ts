@@ -14,6 +14,7 @@ import {
   type TaskOptions,
 } from "./request/request.ts";
 import { checkServer, openPool, wordConnectionError } from "./store/connection.ts";
+import { observeEffect, readLedger } from "./store/ledger.ts";
 import { pause } from "./store/transaction.ts";
 import { releaseOf } from "./worker/implementation.ts";
 import { loadTasks, runOperations } from "./worker/operations.ts";
@@ -57,10 +58,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   });
   try {
     await checkServer(pool);
-    const { rows } = await pool.query<{ ledger_id: string; name: string }>(
-      "select ledger_id, name from effects_ledger.identity",
-    );
-    const found = rows[0];
+    const found = await readLedger(pool);
     if (!found)
       throw new LedgerError("ledger_missing", "this database holds no ledger yet", { hint: "run pg-effects migrate" });
     if (options.ledger !== undefined && options.ledger !== found.name) {
@@ -68,13 +66,14 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
         hint: "connect to the other database, or name this ledger",
       });
     }
-    return new Ledger(pool, options.connectionString, found.ledger_id, found.name);
+    return new Ledger(pool, options.connectionString, found.id, found.name);
   } catch (error) {
     await pool.end();
     throw wordConnectionError(error);
   }
 }
 
+/** An open ledger. Made by `openLedger`. */
 export class Ledger {
   readonly id: string;
   readonly name: string;
@@ -125,8 +124,8 @@ export class Ledger {
   /** Where an effect of the caller's own stands; null where there is none. */
   async observe<Proof = unknown>(effectId: string): Promise<Standing<Proof> | null> {
     try {
-      const { rows } = await this.#pool.query<ObservedRow>("select * from effects.observe($1)", [effectId]);
-      return rows[0] ? standingOf<Proof>(rows[0]) : null;
+      const row = await observeEffect<ObservedRow>(this.#pool, effectId);
+      return row ? standingOf<Proof>(row) : null;
     } catch (error) {
       throw wordConnectionError(error);
     }
@@ -169,6 +168,7 @@ export class Ledger {
     });
   }
 
+  /** Closes its connections. Workers are stopped by themselves. */
   async close(): Promise<void> {
     await this.#pool.end();
   }

@@ -3,9 +3,9 @@
  * reservations and intents, or none of it. What comes out of here may be sent, once, and nothing else may.
  */
 import { randomBytes, randomUUID } from "node:crypto";
+import { boundEffect } from "../adapter/effect.ts";
 import { type AdmissionFacts, decideAdmissions, type Verdict } from "../core/admission.ts";
 import type { Amounts } from "../core/amount.ts";
-import { readBinding } from "../core/binding.ts";
 import { sha256 } from "../core/digest.ts";
 import type { BoundEffect } from "../core/operation.ts";
 import { type AdmittedItem, lockAdmission, recordAdmitted, type StoredBody } from "../store/admission.ts";
@@ -140,15 +140,4 @@ function results(
       },
     };
   });
-}
-
-/** The effect as its adapter gets it: from exactly the bytes that admission hashed. */
-export function boundEffect(
-  effectId: string,
-  key: string,
-  attempt: string,
-  body: Pick<StoredBody, "bytes" | "payload">,
-): BoundEffect<unknown> {
-  const { account, target, precondition } = readBinding(body.bytes);
-  return { id: effectId, key, attempt, account, target, precondition, payload: JSON.parse(body.payload) as unknown };
 }

@@ -10,10 +10,15 @@ import { openClient } from "../store/connection.ts";
 import { recordOutcomes } from "../store/outcome.ts";
 import { pause, transact } from "../store/transaction.ts";
 import type { Runtime } from "../worker/runtime.ts";
-import type { Candidate } from "./admit.ts";
 
 /** Between two questions about the same transaction. */
 const ASK_AGAIN_MS = 250;
+
+/** An effect whose admission is asked about, and the root task whose gate its record takes. */
+interface Asked {
+  readonly effectId: string;
+  readonly root: string;
+}
 
 /**
  * Asks until the record answers. `aborted`: nothing stands, it may be admitted again. `settled`: it stood, and is
@@ -24,13 +29,13 @@ export async function settleUnconfirmed(
   runtime: Runtime,
   transactionId: string,
   tokenHashes: ReadonlyMap<string, string>,
-  candidates: readonly Candidate[],
+  candidates: readonly Asked[],
 ): Promise<"aborted" | "settled" | "elsewhere" | "unknown"> {
   while (!runtime.stopping) {
     const fate = await ask(runtime, transactionId, tokenHashes);
     if (fate && (fate.identity !== "ok" || fate.ledgerId !== runtime.ledgerId)) return "elsewhere";
     if (fate && fate.held.length > 0) {
-      await recordNeverSent(runtime, fate.held, tokenHashes, candidates);
+      await recordNeverSent(runtime, fate, tokenHashes, candidates);
       return "settled";
     }
     if (fate?.transaction === "aborted") return "aborted";
@@ -60,27 +65,19 @@ async function ask(
 
 async function recordNeverSent(
   runtime: Runtime,
-  held: readonly string[],
+  fate: AdmissionFate,
   tokenHashes: ReadonlyMap<string, string>,
-  candidates: readonly Candidate[],
+  candidates: readonly Asked[],
 ): Promise<void> {
-  const roots = candidates.filter(({ effectId }) => held.includes(effectId)).map(({ root }) => root);
-  await transact(runtime.pool, { isolation: "read committed", roots }, async (client) => {
-    const { rows } = await client.query<{ effect_id: string; unit: string }>(
-      "select effect_id, unit from effects_ledger.cost where effect_id = any ($1::uuid[])",
-      [held],
-    );
-    const items = held.map((effectId) => {
-      const reserved = Object.fromEntries(
-        rows.filter((row) => row.effect_id === effectId).map(({ unit }) => [unit, 0n]),
-      );
-      const decision = decideNoEffect(
-        { report: "notSent", evidence: { code: "admission_unconfirmed" } },
-        reserved,
-        NO_SECRETS,
-      );
-      return { ...decision, effectId, tokenHash: tokenHashes.get(effectId) ?? null, via: "dispatch" as const };
-    });
-    return { last: recordOutcomes(client, runtime.worker, items), result: () => undefined };
+  const roots = candidates.filter(({ effectId }) => fate.held.includes(effectId)).map(({ root }) => root);
+  const items = fate.held.map((effectId) => {
+    const reserved = Object.fromEntries((fate.units[effectId] ?? []).map((unit) => [unit, 0n]));
+    const report = { report: "notSent", evidence: { code: "admission_unconfirmed" } } as const;
+    const decision = decideNoEffect(report, reserved, NO_SECRETS);
+    return { ...decision, effectId, tokenHash: tokenHashes.get(effectId) ?? null, via: "dispatch" as const };
   });
+  await transact(runtime.pool, { isolation: "read committed", roots }, async (client) => ({
+    last: recordOutcomes(client, runtime.worker, items),
+    result: () => undefined,
+  }));
 }

@@ -4,7 +4,11 @@ import { toJson } from "./output.ts";
 
 const BODY_SHOWN_MAX = 160;
 
-export function evidenceWords({ says, source, body }: AuditEvidence): string {
-  const text = toJson(body) ?? "null";
-  return `${says} via ${source}: ${text.length > BODY_SHOWN_MAX ? `${text.slice(0, BODY_SHOWN_MAX)}…` : text}`;
+export function evidenceWords(evidence: AuditEvidence): string {
+  return `${evidence.says} via ${evidence.source}: ${bodyWords(evidence)}`;
+}
+
+export function bodyWords({ body }: AuditEvidence): string {
+  const text = toJson(body);
+  return text.length > BODY_SHOWN_MAX ? `${text.slice(0, BODY_SHOWN_MAX)}…` : text;
 }

@@ -18,8 +18,8 @@ import { addNotBuilt } from "./not-built.ts";
 export function createProgram(): Command {
   const program = new Command("pg-effects")
     .description(
-      "Consequential actions in other systems: recorded before they run, run at most once, and honest about what\n" +
-        "nobody knows.",
+      "Consequential actions in other systems: recorded before they run, run at most once, and honest about " +
+        "what nobody knows.",
     )
     .version(packageVersion(), "-V, --version", "print the version")
     .helpOption("-h, --help", "show this help")

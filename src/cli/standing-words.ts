@@ -9,7 +9,7 @@ export function standingWords(effect: AuditEffect, now: Date): string {
   switch (effect.state) {
     case "requested":
     case "prepared":
-      return `${effect.state}${waiting(effect)}`;
+      return `${effect.state}${waiting(effect, now)}`;
     case "declined":
       return `declined, ${effect.declined_reason}: ${effect.denial_code}`;
     case "admitted":
@@ -24,8 +24,9 @@ export function standingWords(effect: AuditEffect, now: Date): string {
   }
 }
 
-function waiting({ waiting_for, denial_code }: AuditEffect): string {
-  return waiting_for ? `, waits for ${waiting_for} (${denial_code})` : "";
+function waiting({ waiting_for, denial_code, not_before }: AuditEffect, now: Date): string {
+  if (waiting_for !== null) return `, waits for ${waiting_for} (${denial_code})`;
+  return not_before !== null && not_before > now ? `, not before ${formatMoment(not_before, now)}` : "";
 }
 
 /** `4000 usd_cents, 1 mails`: amounts as stored, never guessed into a currency. */

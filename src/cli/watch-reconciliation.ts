@@ -118,7 +118,11 @@ async function conclusion(audit: Audit, output: Output, ended: AuditReconciliati
     exit,
   });
   output.endProgress();
-  output.line(`${ended.ended}  ${ended.inspected} of ${ended.in_scope} asked`);
+  output.line(
+    ended.in_scope === 0n
+      ? "nothing in scope is in doubt"
+      : `${ended.ended}  ${ended.inspected} of ${ended.in_scope} asked`,
+  );
   for (const line of tableLines(FOUND_COLUMNS, found)) output.line(line);
   if (left.count === 0n) return exit;
   const now = await readClock(audit);
@@ -135,7 +139,7 @@ async function conclusion(audit: Audit, output: Output, ended: AuditReconciliati
   );
   for (const line of lines) output.line(line);
   if (left.count > BigInt(left.effects.length)) output.line(`the oldest ${left.effects.length} of ${left.count}`);
-  const rest = left.notAsked > 0n ? `, ${left.notAsked} were not reached` : "";
+  const rest = left.notAsked > 0n ? `, not reached: ${left.notAsked}` : "";
   output.line(`exit ${exit}      ${left.count} in scope ${left.count === 1n ? "is" : "are"} unresolved${rest}`);
   return exit;
 }

@@ -3,6 +3,7 @@
  * (effects_ledger.may_move) and refuses any other move.
  */
 
+/** Every state of an effect. */
 export const STATES = [
   "requested",
   "prepared",
@@ -19,6 +20,7 @@ export type State = (typeof STATES)[number];
 export const OUTCOMES = ["accepted", "failed", "no_effect", "uncertain"] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
+/** Why an effect was declined. */
 export const DECLINED_REASONS = ["invalid", "denied", "refused", "expired", "revoked", "cancelled"] as const;
 export type DeclinedReason = (typeof DECLINED_REASONS)[number];
 

@@ -3,7 +3,7 @@
  * and recorded. A crash in between leaves a begun inspection that says so.
  */
 import { type AdapterEnd, callAdapter } from "../adapter/call.ts";
-import { boundEffect } from "../admit/admit.ts";
+import { boundEffect } from "../adapter/effect.ts";
 import type { AdapterContext, BoundEffect } from "../core/operation.ts";
 import { decideFinding, type Finding, type InspectionFacts } from "../core/reconciliation.ts";
 import type { FenceReport, ReconcileReport } from "../core/report.ts";

@@ -6,6 +6,7 @@ import { canonicalText } from "../core/canonical.ts";
 import { LedgerError } from "../core/error.ts";
 import type { Requestable } from "../core/operation.ts";
 import { cleanText } from "../core/text.ts";
+import { ENQUEUE, OPEN_TASK, REQUEST_RECONCILIATION } from "../store/request.ts";
 
 export interface EnqueueOptions {
   /** The task whose authority and budgets it uses. Default: `default`. */
@@ -29,10 +30,6 @@ export interface Statement {
   readonly text: string;
   readonly values: readonly unknown[];
 }
-
-const ENQUEUE =
-  "select effects.enqueue($1, $2::json, task => $3, name => $4, notify => $5, not_before => $6, expires_at => $7," +
-  " priority => $8, on_denial => $9, follows => $10, follow_max => $11, trace => $12) as effect_id";
 
 /**
  * The statement that requests an effect. Inputs are checked here; what is stored is the input as given, before defaults.
@@ -84,7 +81,7 @@ export interface TaskOptions {
 export function openTaskStatement(name: string, options: TaskOptions = {}): Statement {
   const budgets = Object.entries(options.budgets ?? {}).map(([unit, limit]) => ({ unit, limit: String(limit) }));
   return {
-    text: "select effects.open_task($1, parent => $2, subject => $3, actor => $4, deadline => $5, budgets => $6::json) as task_id",
+    text: OPEN_TASK,
     values: [
       name,
       options.parent ?? "default",
@@ -129,10 +126,7 @@ export function reconcileStatement(options: ReconcileOptions): Statement {
     });
   }
   return {
-    text:
-      "select effects.request_reconciliation(clock_timestamp() + $1::float8 * interval '1 millisecond', scope => $2," +
-      " effect_id => $3, task => $4, operation => $5, since => $6, older_than => $7::float8 * interval '1 millisecond'," +
-      " allow_fence => $8, confirm_count => $9) as reconciliation_id",
+    text: REQUEST_RECONCILIATION,
     values: [
       options.deadlineMs,
       scope,

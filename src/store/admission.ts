@@ -158,6 +158,8 @@ export interface AdmissionFate {
   readonly ledgerId: string | null;
   /** The effects that carry the tokens asked about. */
   readonly held: readonly string[];
+  /** The units that each of them reserved. */
+  readonly units: Readonly<Record<string, readonly string[]>>;
   /** `pg_xact_status`: null where the server cannot tell any more. */
   readonly transaction: "committed" | "aborted" | "in progress" | null;
 }
@@ -173,6 +175,7 @@ export async function admissionFate(
       identity: AdmissionFate["identity"];
       ledger_id: string | null;
       held: string[];
+      units: Record<string, string[]>;
       transaction: AdmissionFate["transaction"];
     };
   }>("select effects_ledger.admission_fate($1, $2::uuid[], $3::text[]) as fate", [
@@ -181,7 +184,13 @@ export async function admissionFate(
     [...tokenHashes.values()],
   ]);
   const { fate } = rows[0] as (typeof rows)[number];
-  return { identity: fate.identity, ledgerId: fate.ledger_id, held: fate.held, transaction: fate.transaction };
+  return {
+    identity: fate.identity,
+    ledgerId: fate.ledger_id,
+    held: fate.held,
+    units: fate.units,
+    transaction: fate.transaction,
+  };
 }
 
 /** Why an admitted effect should go no further, or null. */

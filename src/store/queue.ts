@@ -10,4 +10,5 @@ export function queueLogger(log: LogLine): Logger {
   });
 }
 
+/** Says nothing: for what reports its errors by throwing. */
 export const silentLogger = queueLogger(() => {});

@@ -16,6 +16,7 @@ export async function registerOperations(pool: pg.Pool, operations: readonly Reg
   await pool.query("select effects_ledger.register_operations($1::jsonb)", [JSON.stringify(operations)]);
 }
 
+/** Says that a worker is alive, with the pools whose jobs are its own. */
 export async function heartbeat(
   pool: pg.Pool,
   worker: {
@@ -33,6 +34,7 @@ export async function heartbeat(
   ]);
 }
 
+/** Says that a worker has stopped by itself: nothing of it needs freeing. */
 export async function stopWorker(pool: pg.Pool, id: string): Promise<void> {
   await pool.query("select effects_ledger.stop_worker($1)", [id]);
 }

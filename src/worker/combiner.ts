@@ -23,6 +23,7 @@ export class Turn {
   }
 }
 
+/** Gathers items for a step that takes many at once. */
 export class Combiner<Item, Result> {
   readonly #run: (items: readonly Item[]) => Promise<readonly Result[]>;
   readonly #turn: Turn;

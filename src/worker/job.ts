@@ -30,6 +30,7 @@ export interface Steps {
   readonly settle: Combiner<Report, ReportFate>;
 }
 
+/** The combiners of a worker process. */
 export function openSteps(runtime: Runtime): Steps {
   const turn = new Turn();
   return {

@@ -13,6 +13,7 @@ type RunDemo = (options: { readonly keep: boolean; readonly json: boolean }) => 
 export function addDemo(program: Command): void {
   const command = program
     .command("demo")
+    .summary("what happens when a reply is lost, on this machine only")
     .description(
       "Show what happens when a reply is lost, on a Postgres and recipients of its own. Nothing leaves this machine.",
     )

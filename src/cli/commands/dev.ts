@@ -24,8 +24,9 @@ interface DevFlags {
 export function addDev(program: Command): void {
   const command = program
     .command("dev")
+    .summary("a Postgres of its own, a ledger and a worker, until Ctrl-C")
     .description(
-      "A Postgres of its own on loopback, the ledger `dev` in it, and a worker, until Ctrl-C. What is recorded stays in\n" +
+      "A Postgres of its own on loopback, the ledger `dev` in it, and a worker, until Ctrl-C. What is recorded stays in " +
         "the folder. For trying and developing: for anything that matters, give the other commands a server of yours.",
     )
     .option("--folder <dir>", "where the data stays", ".pg-effects")

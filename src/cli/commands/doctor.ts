@@ -31,8 +31,9 @@ const VIOLATIONS_MAX = 100;
 export function addDoctor(program: Command): void {
   const command = program
     .command("doctor")
+    .summary("can this ledger work, and what would make it work better")
     .description(
-      "Can this ledger work? Each line is ok, warn or no, with what to do. How full it is is not looked at: capacity is\n" +
+      "Can this ledger work? Each line is ok, warn or no, with what to do. How full it is is not looked at: capacity is " +
         "not built yet. Exit code 6 when the ledger is closed, 1 when something else is broken, else 0.",
     )
     .action((_flags: object, self: Command) => conclude<object>(self, run));

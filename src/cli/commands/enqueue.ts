@@ -9,7 +9,7 @@ import { conclude, withExamples } from "../action.ts";
 import { closureOf } from "../closure.ts";
 import { type Connected, type GlobalFlags, withLedger } from "../connection.ts";
 import { parseDuration } from "../duration.ts";
-import { evidenceWords } from "../evidence-words.ts";
+import { bodyWords } from "../evidence-words.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { readInputText } from "../input-text.ts";
 import { withoutWorker } from "../live-workers.ts";
@@ -34,9 +34,10 @@ const INT_MAX = 2_147_483_647;
 export function addEnqueue(program: Command): void {
   const command = program
     .command("enqueue")
+    .summary("request an effect")
     .description(
-      "Request an effect and print its id. A worker carries it out, once.\n" +
-        "With --wait the exit code says how it ended: 0 accepted, 3 unresolved, 4 declined, failed or no effect,\n" +
+      "Request an effect and print its id. A worker carries it out, once. " +
+        "With --wait the exit code says how it ended: 0 accepted, 3 unresolved or uncertain, 4 declined, failed or no effect, " +
         "5 not ended yet. It goes on in any case; nothing is ever sent again by waiting or asking.",
     )
     .argument("<operation>", "the operation's name, as its file in tasks/")
@@ -120,7 +121,7 @@ async function waitForEnding({ audit }: Connected, output: Output, id: string, t
   output.document({ effect_id: id, effect, evidence, hint });
   output.line(standingWords(effect, await readClock(audit)));
   if (hint !== null) output.line(`  ${hint}`);
-  for (const each of evidence) output.line(`  ${cleanText(evidenceWords(each))}`);
+  for (const each of evidence) output.line(`  ${cleanText(bodyWords(each))}`);
   if (!ended) output.note(`it goes on: pg-effects show ${id}`);
   return !ended && watching.signal.aborted ? EXIT.interrupted : exitOf(effect);
 }
@@ -133,7 +134,7 @@ function exitOf({ state, unresolved }: AuditEffect): ExitCode {
       return EXIT.deadline;
     case "admitted":
       return unresolved ? EXIT.unresolved : EXIT.deadline;
-    case "uncertain":
+    case "uncertain": // resolved or not: whoever goes on after 0 counts on an acceptance
       return EXIT.unresolved;
     case "accepted":
       return EXIT.done;

@@ -24,6 +24,7 @@ interface ListFlags {
 export function addList(program: Command): void {
   const command = program
     .command("list")
+    .summary("effects, newest first")
     .description("Effects, newest first.")
     .addOption(new Option("--state <state>", "only those in this state").choices(STATES))
     .option("--operation <name>", "only those of this operation")

@@ -14,8 +14,9 @@ interface MigrateFlags {
 export function addMigrate(program: Command): void {
   const command = program
     .command("migrate")
+    .summary("bring a database to this version, and found its ledger")
     .description(
-      "Bring a database to this version, and found its ledger where it has none: under --ledger, else `default`.\n" +
+      "Bring a database to this version, and found its ledger where it has none: under --ledger, else `default`. " +
         "Each migration is a transaction of its own; what is applied already is checked and left alone.",
     )
     .option("--roles <how>", "create roles of least privilege: not built yet, refused")
@@ -30,6 +31,6 @@ async function run(output: Output, flags: MigrateFlags & GlobalFlags): Promise<E
   const { applied, ledger } = await migrate({ connectionString, ...(name ? { ledger: name } : {}) });
   output.document({ ledger, applied });
   for (const migration of applied) output.line(`applied  ${migration}`);
-  output.line(`${ledger}  ${applied.length === 0 ? "ledger is up to date, nothing was applied" : "ledger is ready"}`);
+  output.line(`${ledger}  ${applied.length === 0 ? "up to date, nothing to apply" : "ready"}`);
   return EXIT.done;
 }

@@ -31,8 +31,9 @@ interface ReconcileFlags {
 export function addReconcile(program: Command): void {
   const command = program
     .command("reconcile")
+    .summary("ask the recipients about what is in doubt")
     .description(
-      "Ask the recipients about what is unresolved, once, until a deadline that nobody extends. A worker does it;\n" +
+      "Ask the recipients about what is unresolved, once, until a deadline that nobody extends. A worker does it; " +
         "this command watches, and Ctrl-C ends the watching only. Nothing is ever sent again by asking.",
     )
     .option("--all", "everything that is unresolved")

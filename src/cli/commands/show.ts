@@ -17,6 +17,7 @@ import { timelineWords } from "../timeline-words.ts";
 export function addShow(program: Command): void {
   const command = program
     .command("show")
+    .summary("everything about one effect, in order")
     .description("Everything about one effect: where it stands, what it costs, and what happened, in order, with who.")
     .argument("<effect>", EFFECT_HELP)
     .action((effect: string, _flags: object, self: Command) =>

@@ -26,6 +26,7 @@ interface UnresolvedFlags {
 export function addUnresolved(program: Command): void {
   const command = program
     .command("unresolved")
+    .summary("what is in doubt, how old, and how much is held")
     .description("What is in doubt, how old, why, and how much is held for it. Exit code 3 when there is any.")
     .addOption(new Option("--by <group>", "sum by operation, by task or by target").choices(UNRESOLVED_GROUPS))
     .option("--limit <n>", "at most so many lines", wholeNumber(1, 10_000), 50)

@@ -18,8 +18,9 @@ interface WorkerFlags {
 export function addWorker(program: Command): void {
   const command = program
     .command("worker")
+    .summary("carry out effects until SIGTERM")
     .description(
-      "Carry out effects until SIGTERM or SIGINT. It then admits nothing more, lets what is being dispatched use its\n" +
+      "Carry out effects until SIGTERM or SIGINT. It then admits nothing more, lets what is being dispatched use its " +
         "window, and exits 0; `doctor` says how long that may take. One line an event goes to stderr.",
     )
     .option("--tasks <dir>", "the folder of operations, one file each", "tasks")

@@ -1,0 +1,16 @@
+/** The texts of the public statements. Values are filled in by src/request, and run on whatever connection is the caller's. */
+
+/** A row with `effect_id`. */
+export const ENQUEUE =
+  "select effects.enqueue($1, $2::json, task => $3, name => $4, notify => $5, not_before => $6, expires_at => $7," +
+  " priority => $8, on_denial => $9, follows => $10, follow_max => $11, trace => $12) as effect_id";
+
+/** A row with `task_id`. */
+export const OPEN_TASK =
+  "select effects.open_task($1, parent => $2, subject => $3, actor => $4, deadline => $5, budgets => $6::json) as task_id";
+
+/** A row with `reconciliation_id`. */
+export const REQUEST_RECONCILIATION =
+  "select effects.request_reconciliation(clock_timestamp() + $1::float8 * interval '1 millisecond', scope => $2," +
+  " effect_id => $3, task => $4, operation => $5, since => $6, older_than => $7::float8 * interval '1 millisecond'," +
+  " allow_fence => $8, confirm_count => $9) as reconciliation_id";
