@@ -1,0 +1,150 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { type AdmissionFacts, decideAdmissions, REVISIONS_MAX, type Verdict } from "../../src/core/admission.ts";
+import { DENIALS, type DenialCode, RETRY_AFTER_MS } from "../../src/core/denial.ts";
+import { STATES } from "../../src/core/state.ts";
+import { budget, EFFECT, EXPIRES_AT_MS, FACTS, NOW_MS, withEffect, withTask } from "./admission-facts.ts";
+
+type Change = (facts: AdmissionFacts) => AdmissionFacts;
+const operation =
+  (changed: Partial<typeof EFFECT.operation>): Change =>
+  (facts) =>
+    withEffect(facts, { operation: { ...(facts.effects[0] ?? EFFECT).operation, ...changed } });
+
+/** Every denial that can be decided now, in order of precedence, with a change of the facts that makes it stand. */
+const BREAKS: readonly (readonly [code: DenialCode, breaks: Change, as: "waits" | "denied" | "expired" | "revoked"])[] =
+  [
+    ["recovery_unacknowledged", (facts) => ({ ...facts, identity: "unacknowledged" }), "waits"],
+    ["ledger_standby", (facts) => ({ ...facts, identity: "standby" }), "waits"],
+    ["durability_missing", (facts) => ({ ...facts, durabilityGap: "fsync" }), "waits"],
+    ["binding_expired", (facts) => withEffect(facts, { expiresAtMs: NOW_MS }), "expired"],
+    ["binding_mismatch", (facts) => withEffect(facts, { bytesMatch: false }), "denied"],
+    ["payload_mismatch", (facts) => withEffect(facts, { payloadMatch: false }), "denied"],
+    ["operation_withdrawn", operation({ withdrawn: true }), "revoked"],
+    ["operation_not_allowed", operation({ protected: true, allowed: false }), "denied"],
+    [
+      "implementation_changed",
+      (facts) => withEffect(facts, { implementationNow: "other", revision: REVISIONS_MAX - 1 }),
+      "waits",
+    ],
+    [
+      "binding_unstable",
+      (facts) => withEffect(facts, { implementationNow: "other", revision: REVISIONS_MAX }),
+      "denied",
+    ],
+    ["task_revoked", (facts) => withTask(facts, "root", { revoked: true }), "revoked"],
+    ["task_ended", (facts) => withTask(facts, "root", { ended: true }), "denied"],
+    ["task_expired", (facts) => withTask(facts, "root", { deadlineMs: NOW_MS }), "expired"],
+    ["actor_revoked", (facts) => ({ ...facts, actors: new Map([["shop", { revoked: true }]]) }), "revoked"],
+    ["paused", operation({ paused: true }), "waits"],
+    ["not_yet", (facts) => withEffect(facts, { notBeforeMs: NOW_MS + 1 }), "waits"],
+    ["policy_missing", (facts) => ({ ...facts, policies: new Map() }), "denied"],
+    [
+      "policy_revoked",
+      (facts) => ({ ...facts, policies: new Map([["ordinary", { name: "ordinary", revoked: true }]]) }),
+      "revoked",
+    ],
+    ["budget_exceeded", (facts) => ({ ...facts, budgets: [budget("root", 99n)] }), "denied"],
+    ["budget_held", (facts) => ({ ...facts, budgets: [budget("root", 100n, { reserved: 1n })] }), "waits"],
+  ];
+
+function decideOne(facts: AdmissionFacts): Verdict {
+  const [verdict, ...others] = decideAdmissions(facts);
+  assert.ok(verdict && others.length === 0);
+  return verdict;
+}
+const codeOf = (verdict: Verdict) => ("code" in verdict ? verdict.code : verdict.verdict);
+
+describe("each denial", () => {
+  test("the facts that the table starts from admit", () => assert.equal(decideOne(FACTS).verdict, "admitted"));
+
+  test("the table is in the order of the closed list", () => {
+    const codes = BREAKS.map(([code]) => code);
+    assert.deepEqual(
+      codes,
+      Object.keys(DENIALS).filter((code) => codes.includes(code as DenialCode)),
+    );
+  });
+
+  for (const [place, [code, breaks, as]] of BREAKS.entries()) {
+    test(`${code} alone is the code, and it ${as === "waits" ? "waits" : `is declined as ${as}`}`, () => {
+      const verdict = decideOne(breaks(FACTS));
+      assert.equal(codeOf(verdict), code);
+      assert.equal(verdict.verdict, as === "waits" ? "waits" : "declined");
+      if (verdict.verdict === "declined") assert.equal(verdict.reason, as);
+      if (verdict.verdict === "waits") assert.equal(verdict.waitingFor, DENIALS[code]);
+    });
+
+    test(`${code} goes before everything that comes later`, () => {
+      // From the last to the first: where two are opposite values of one fact, the earlier one stands.
+      const facts = BREAKS.slice(place).reduceRight((broken, [, change]) => change(broken), FACTS);
+      assert.equal(codeOf(decideOne(facts)), code);
+    });
+
+    test(`${code} is declined at once where the request says so`, () => {
+      const verdict = decideOne(withEffect(breaks(FACTS), { onDenial: "decline" }));
+      assert.deepEqual([verdict.verdict, codeOf(verdict)], ["declined", code]);
+    });
+  }
+});
+
+describe("the same fact from elsewhere", () => {
+  const ELSEWHERE: readonly (readonly [what: string, facts: AdmissionFacts, code: DenialCode])[] = [
+    [
+      "an ancestor that is not among the facts",
+      { ...FACTS, tasks: new Map([["child", { ended: false, revoked: false, deadlineMs: null }]]) },
+      "task_revoked",
+    ],
+    ["the own task is revoked", withTask(FACTS, "child", { revoked: true }), "task_revoked"],
+    ["the own task has ended", withTask(FACTS, "child", { ended: true }), "task_ended"],
+    ["the own task is past its deadline", withTask(FACTS, "child", { deadlineMs: NOW_MS - 1 }), "task_expired"],
+    ["an actor that is not among the facts", { ...FACTS, actors: new Map() }, "actor_revoked"],
+  ];
+  for (const [what, facts, code] of ELSEWHERE) {
+    test(`${what}: ${code}`, () => assert.equal(codeOf(decideOne(facts)), code));
+  }
+
+  test("a protected operation that is allowed, a deadline and a start that are not reached or just are, do not deny", () => {
+    const allowed = operation({ protected: true, allowed: true })(FACTS);
+    const late = withTask(withEffect(allowed, { notBeforeMs: NOW_MS, expiresAtMs: NOW_MS + 1 }), "root", {
+      deadlineMs: NOW_MS + 1,
+    });
+    assert.equal(decideOne(late).verdict, "admitted");
+  });
+});
+
+describe("waiting", () => {
+  const retryAfter = (facts: AdmissionFacts) => {
+    const verdict = decideOne(facts);
+    assert.ok(verdict.verdict === "waits");
+    return verdict.retryAfterMs;
+  };
+  const paused = operation({ paused: true })(FACTS);
+
+  test("it is looked at again after the time that its kind of waiting has", () => {
+    assert.equal(retryAfter(paused), RETRY_AFTER_MS.paused);
+  });
+
+  test("what was asked for later is looked at then", () => {
+    assert.equal(retryAfter(withEffect(FACTS, { notBeforeMs: NOW_MS + 12_345 })), 12_345);
+  });
+
+  test("never later than its expiry, so that it is declined then", () => {
+    assert.equal(retryAfter(withEffect(paused, { expiresAtMs: NOW_MS + 7 })), 7);
+    assert.equal(retryAfter(withEffect(FACTS, { notBeforeMs: EXPIRES_AT_MS + 1 })), EXPIRES_AT_MS - NOW_MS);
+  });
+
+  test("what has expired on a closed ledger is not looked at over and over", () => {
+    const expired = withEffect({ ...FACTS, identity: "unacknowledged" }, { expiresAtMs: NOW_MS - 1 });
+    assert.equal(retryAfter(expired), RETRY_AFTER_MS.recovery);
+  });
+});
+
+describe("what is not prepared", () => {
+  for (const state of STATES.filter((each) => each !== "prepared")) {
+    test(`${state}: its state is told, whatever else stands`, () => {
+      const facts = withEffect({ ...FACTS, identity: "unacknowledged" }, { state });
+      assert.deepEqual(decideOne(facts), { verdict: "already", effectId: "effect-1", state });
+    });
+  }
+});

@@ -1,0 +1,105 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import {
+  type ContractDeclaration,
+  completeContract,
+  maximumCost,
+  RECORD_BYTES_MAX,
+  TIMER_MS_MAX,
+} from "../../src/core/contract.ts";
+
+const complete = (declared: unknown) => completeContract(declared as ContractDeclaration<never, never>);
+const idempotency = { scope: "account", mismatch: "refused", concurrent: "safe", failure: "saved" } as const;
+
+test("what is not declared is the weaker claim", () => {
+  assert.deepEqual(complete({}), {
+    dispatchTimeoutMs: 30_000,
+    reconcileTimeoutMs: 30_000,
+    expiresAfterMs: 86_400_000,
+    idempotency: null,
+    precondition: "none",
+    fence: null,
+    failures: {},
+    accepts: "the adapter reported acceptance",
+    bindingBytesMax: 2_048,
+    proofBytesMax: 4_096,
+    secrets: [],
+  });
+});
+
+test("what is declared is what is registered", () => {
+  const declared = {
+    dispatchTimeoutMs: 1,
+    reconcileTimeoutMs: 2,
+    expiresAfterMs: 3,
+    idempotency: { ...idempotency, retentionMs: 4 },
+    precondition: "enforced",
+    failures: { declined: { effect: "none" } },
+    accepts: "the charge is booked",
+    bindingBytesMax: 5,
+    proofBytesMax: 6,
+    secrets: ["CARDS_KEY"],
+  };
+  assert.deepEqual(complete({ ...declared, absence: { fence: { retentionMs: "kept" } }, cleanup: "none" }), {
+    ...declared,
+    fence: { retentionMs: "kept" },
+  });
+});
+
+describe("the bounds", () => {
+  const BOUNDED: Readonly<Record<string, readonly [largest: number, declare: (value: unknown) => unknown]>> = {
+    dispatchTimeoutMs: [TIMER_MS_MAX, (dispatchTimeoutMs) => ({ dispatchTimeoutMs })],
+    reconcileTimeoutMs: [TIMER_MS_MAX, (reconcileTimeoutMs) => ({ reconcileTimeoutMs })],
+    expiresAfterMs: [Number.MAX_SAFE_INTEGER, (expiresAfterMs) => ({ expiresAfterMs })],
+    "absence.fence.retentionMs": [Number.MAX_SAFE_INTEGER, (retentionMs) => ({ absence: { fence: { retentionMs } } })],
+    "idempotency.retentionMs": [
+      Number.MAX_SAFE_INTEGER,
+      (retentionMs) => ({ idempotency: { ...idempotency, retentionMs } }),
+    ],
+    bindingBytesMax: [RECORD_BYTES_MAX, (bindingBytesMax) => ({ bindingBytesMax })],
+    proofBytesMax: [RECORD_BYTES_MAX, (proofBytesMax) => ({ proofBytesMax })],
+  };
+  for (const [field, [largest, declare]] of Object.entries(BOUNDED)) {
+    test(`${field} is an integer from 1 to ${largest}`, () => {
+      for (const value of [1, largest]) assert.doesNotThrow(() => complete(declare(value)));
+      for (const value of [0, -1, 1.5, largest + 1, Number.NaN, Number.POSITIVE_INFINITY, "1", null]) {
+        if (value === null && !field.includes(".")) continue; // null is "not declared", like undefined
+        assert.throws(() => complete(declare(value)), { code: "contract_invalid" }, `${field} ${value}`);
+      }
+    });
+  }
+
+  test("a timer that Node would fire at once is refused", () => assert.equal(TIMER_MS_MAX, 2 ** 31 - 1));
+});
+
+describe("a part that is not built is refused, never ignored", () => {
+  const NOT_BUILT: Readonly<Record<string, object>> = {
+    preparedWithinMs: { preparedWithinMs: 600_000 },
+    followMax: { followMax: 5 },
+    lane: { lane: () => "customer:42" },
+    "a required cleanup": { cleanup: "required" },
+    "absence after a time": { absence: { conclusiveAfterMs: 60_000, endedBy: "dispatch" } },
+  };
+  for (const [part, declared] of Object.entries(NOT_BUILT)) {
+    test(part, () => assert.throws(() => complete(declared), { code: "0A000" }));
+  }
+});
+
+describe("the maximum cost", () => {
+  const cost = (declare: (input: { cents: number }) => unknown) =>
+    maximumCost({ cost: declare } as ContractDeclaration<{ cents: number }, never>, { cents: 4_000 });
+
+  test("is what the contract says of the input, and nothing where it says nothing", () => {
+    assert.deepEqual(
+      cost(({ cents }) => ({ usd_cents: BigInt(cents) })),
+      { usd_cents: 4_000n },
+    );
+    assert.deepEqual(maximumCost({}, {}), {});
+  });
+
+  test("that is no amount is refused", () => {
+    for (const amounts of [{ usd_cents: 4_000 }, { usd_cents: -1n }, { "usd cents": 1n }, null, undefined]) {
+      assert.throws(() => cost(() => amounts), { code: "amount_invalid" });
+    }
+  });
+});
