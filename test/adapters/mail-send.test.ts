@@ -2,12 +2,12 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { after, before, describe, test } from "node:test";
-import { setTimeout as delay } from "node:timers/promises";
 import nodemailer from "nodemailer";
 import { type FaultProxy, startFaultProxy } from "../../src/demo/recipients/fault-proxy.ts";
 import { contains } from "../../src/demo/recipients/fault-rule.ts";
 import { type MailSink, startMailSink } from "../../src/demo/recipients/mail-sink.ts";
 import mailSend from "../../tasks/mail_send.ts";
+import { waitFor } from "../harness/wait.ts";
 import { describeConformance } from "./conformance.ts";
 import { type AnyEffect, bind, dispatch, outcomeOf, prepare, reconcile, type Secrets } from "./context.ts";
 import { type MailServer, mailServerMissing, startMailServer } from "./mail-server.ts";
@@ -172,11 +172,7 @@ describe("with Postfix and Dovecot", { skip: mailServerMissing() }, () => {
   const copies = async (effect: AnyEffect) =>
     (await server.mailsOf(box)).filter((raw) => raw.includes(messageIdOf(effect))).length;
   const delivered = async (effect: AnyEffect, count = 1) => {
-    const deadline = performance.now() + DELIVERY_MS_MAX;
-    while ((await copies(effect)) < count) {
-      assert.ok(performance.now() < deadline, "the mail did not arrive");
-      await delay(20);
-    }
+    await waitFor("the mail arrives", async () => (await copies(effect)) >= count, { timeoutMs: DELIVERY_MS_MAX });
   };
 
   describeConformance("mail_send to Postfix", {

@@ -12,8 +12,8 @@ import { chmod, chown, cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } fr
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { freePort } from "../../src/postgres/port.ts";
+import { waitFor } from "../harness/wait.ts";
 
 const POSTFIX = "/usr/sbin/postfix";
 const DOVECOT = "/usr/sbin/dovecot";
@@ -175,11 +175,8 @@ async function idsOf(user: string): Promise<[number, number]> {
 }
 
 async function greeted(port: number, greeting: string): Promise<void> {
-  const deadline = performance.now() + START_MS_MAX;
-  while (!(await firstLine(port)).startsWith(greeting)) {
-    if (performance.now() > deadline) throw new Error(`no ${greeting.trim()} from port ${port}`);
-    await delay(50);
-  }
+  const said = async () => (await firstLine(port)).startsWith(greeting);
+  await waitFor(`${greeting.trim()} from port ${port}`, said, { timeoutMs: START_MS_MAX });
 }
 
 /** What a server says first; nothing where it is not there yet. */

@@ -2,18 +2,16 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { after, before, describe, test } from "node:test";
-import { setTimeout as delay } from "node:timers/promises";
 import pg from "pg";
 import { type FaultProxy, startFaultProxy } from "../../src/demo/recipients/fault-proxy.ts";
 import { contains } from "../../src/demo/recipients/fault-rule.ts";
 import postgresInsert, { MARK_TABLE_SQL } from "../../tasks/postgres_insert.ts";
 import { createTestDatabase, type TestDatabase } from "../harness/database.ts";
+import { waitFor } from "../harness/wait.ts";
 import { ABORT_MS_MAX, describeConformance } from "./conformance.ts";
 import { type AnyEffect, bind, dispatch, fence, outcomeOf, prepare, reconcile, type Secrets } from "./context.ts";
 
 const TABLE = "public.receipt";
-/** A session that is going to wait does so within milliseconds. */
-const BLOCKED_MS_MAX = 5_000;
 
 let database: TestDatabase;
 let admin: pg.Client;
@@ -227,11 +225,7 @@ async function changes({ payload }: AnyEffect): Promise<number> {
 
 /** Until the database says that a session of the adapter waits for a lock. */
 async function untilBlocked(): Promise<void> {
-  const deadline = performance.now() + BLOCKED_MS_MAX;
   const sql = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
     and application_name = 'pg-effects postgres_insert'`;
-  while ((await admin.query(sql)).rowCount === 0) {
-    assert.ok(performance.now() < deadline, "no session waits for a lock");
-    await delay(5);
-  }
+  await waitFor("a session waits for a lock", async () => (await admin.query(sql)).rowCount);
 }

@@ -23,6 +23,8 @@ export interface WorkerChild {
   readonly id: string;
   readonly pid: number;
   signal(signal: NodeJS.Signals): void;
+  /** Asks it to end by SIGTERM, and returns when it has begun to. */
+  terminate(): Promise<void>;
   /** Its exit code, or the signal that ended it. */
   readonly exited: Promise<number | NodeJS.Signals>;
   /** What it printed. */
@@ -54,6 +56,11 @@ export async function startWorkerChild(options: WorkerChildOptions): Promise<Wor
     id,
     pid: child.pid as number,
     signal: (signal) => child.kill(signal),
+    async terminate() {
+      const begun = once(child, "message");
+      child.kill("SIGTERM");
+      await begun;
+    },
     exited,
     output: () => printed.join(""),
   };

@@ -11,7 +11,9 @@ const ledger = await openLedger({ connectionString: WORKER_DATABASE });
 const working = await ledger.work({ tasks: WORKER_TASKS, concurrency: Number(WORKER_CONCURRENCY) });
 
 process.once("SIGTERM", async () => {
-  await working.stop();
+  const stopped = working.stop();
+  process.send?.({ stopping: true });
+  await stopped;
   await ledger.close();
   process.off("disconnect", abandoned);
   process.disconnect();

@@ -7,13 +7,13 @@ import { tmpdir } from "node:os";
 import { dirname, join, relative } from "node:path";
 import { createInterface } from "node:readline";
 import { after, before, describe, test } from "node:test";
-import { setTimeout as delay } from "node:timers/promises";
 import { Client } from "pg";
 import { prepareBinaries } from "../../src/postgres/binaries.ts";
 import { type EmbeddedServer, startEmbedded } from "../../src/postgres/embedded.ts";
 import { findPackage } from "../../src/postgres/package-files.ts";
 import { freePort } from "../../src/postgres/port.ts";
 import { serverUser } from "../../src/postgres/server-user.ts";
+import { waitFor } from "../harness/wait.ts";
 
 const isRoot = process.getuid?.() === 0;
 
@@ -172,8 +172,8 @@ async function startOwner(rest: string): Promise<{
 /** Waits until the watcher has done its work: no postmaster, no folder. */
 async function ended(server: EmbeddedServer): Promise<void> {
   const folder = dirname(server.dataDirectory);
-  await until(() => !isAlive(server.processId), "the postmaster has ended");
-  await until(async () => !(await temporaryFolders()).includes(folder), "the temporary folder is gone");
+  await waitFor("the postmaster has ended", () => !isAlive(server.processId));
+  await waitFor("the temporary folder is gone", async () => !(await temporaryFolders()).includes(folder));
 }
 
 async function show(server: EmbeddedServer, setting: string): Promise<string> {
@@ -209,12 +209,4 @@ async function temporaryFolders(): Promise<string[]> {
     .filter((name) => name.startsWith("pg-effects-"))
     .map((name) => join(tmpdir(), name))
     .sort();
-}
-
-async function until(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
-  const deadline = performance.now() + 10_000;
-  while (!(await condition())) {
-    assert.ok(performance.now() < deadline, `not within 10 s: ${what}`);
-    await delay(20);
-  }
 }

@@ -1,59 +1,12 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { createServer, type Socket } from "node:net";
-import { after, describe, test } from "node:test";
-import { type FaultProxy, startFaultProxy } from "../../src/demo/recipients/fault-proxy.ts";
+import type { Socket } from "node:net";
+import { describe, test } from "node:test";
 import { contains } from "../../src/demo/recipients/fault-rule.ts";
-import { type Listener, listenOnLoopback } from "../../src/demo/recipients/loopback.ts";
-import { startWebhookReceiver } from "../../src/demo/recipients/webhook.ts";
 import { resetAfterReading, respond } from "../../src/demo/recipients/webhook-answers.ts";
-import { connectPlain, eventually, fetchErrorCode, keepAliveClient, RESET } from "./support.ts";
-
-const started: { stop(): Promise<void> }[] = [];
-after(() => Promise.all(started.map((each) => each.stop())));
-
-async function webhookBehindProxy() {
-  const webhook = await startWebhookReceiver();
-  const proxy = await startFaultProxy({ target: webhook });
-  started.push(webhook, proxy);
-  const url = `http://127.0.0.1:${proxy.port}/hook`;
-  const post = (body = "{}", signal?: AbortSignal) => fetch(url, { method: "POST", body, signal: signal ?? null });
-  return { webhook, proxy, url, post };
-}
-
-interface Conversation extends Listener {
-  /** The lines that arrived whole. */
-  readonly lines: readonly string[];
-  /** How each connection ended, as the recipient saw it. */
-  readonly ends: readonly string[];
-  readonly sockets: readonly Socket[];
-}
-
-/** A recipient that greets and answers each line with `ok LINE`, as SMTP and Postgres converse. */
-async function startConversation(): Promise<Conversation & { proxy: FaultProxy }> {
-  const lines: string[] = [];
-  const ends: string[] = [];
-  const sockets: Socket[] = [];
-  const server = createServer((socket) => {
-    sockets.push(socket);
-    let rest = "";
-    socket.write("hello\n");
-    socket.on("data", (chunk) => {
-      const parts = `${rest}${chunk.toString("latin1")}`.split("\n");
-      rest = parts.pop() ?? "";
-      for (const line of parts) {
-        lines.push(line);
-        socket.write(`ok ${line}\n`);
-      }
-    });
-    socket.once("end", () => ends.push("end"));
-    socket.once("error", (error: NodeJS.ErrnoException) => ends.push(error.code ?? error.message));
-  });
-  const listener = await listenOnLoopback(server);
-  const proxy = await startFaultProxy({ target: listener });
-  started.push(listener, proxy);
-  return { ...listener, lines, ends, sockets, proxy };
-}
+import { waitFor } from "../harness/wait.ts";
+import { startConversation, webhookBehindProxy } from "./behind-proxy.ts";
+import { connectPlain, fetchErrorCode, keepAliveClient, RESET } from "./support.ts";
 
 describe("without a fault", () => {
   test("bytes pass unchanged, and a kept-alive connection is one connection", async () => {
@@ -82,10 +35,10 @@ describe("without a fault", () => {
     const { ends, proxy, lines } = await startConversation();
     const orderly = await connectPlain(proxy.port);
     orderly.socket.end("one\n");
-    await eventually("an orderly end", () => ends.length === 1);
+    await waitFor("an orderly end", () => ends.length === 1);
     const broken = await connectPlain(proxy.port);
     broken.socket.write("two\n", () => broken.socket.resetAndDestroy());
-    await eventually("a reset", () => ends.length === 2);
+    await waitFor("a reset", () => ends.length === 2);
     assert.deepEqual(ends, ["end", RESET]);
     assert.equal(lines[0], "one");
   });
@@ -154,10 +107,10 @@ describe("cut", () => {
     proxy.cutBeforeRequest({ match: contains("COMMIT") });
     const client = await connectPlain(proxy.port);
     client.socket.write("BEGIN\n");
-    await eventually("the answer to BEGIN", () => client.received().endsWith("ok BEGIN\n"));
+    await waitFor("the answer to BEGIN", () => client.received().endsWith("ok BEGIN\n"));
     client.socket.write("COMMIT\n");
     assert.equal(await client.ended, RESET);
-    await eventually("the recipient's end", () => ends.length === 1);
+    await waitFor("the recipient's end", () => ends.length === 1);
     assert.deepEqual(lines, ["BEGIN"]);
     assert.deepEqual(ends, [RESET]);
   });
@@ -167,10 +120,10 @@ describe("cut", () => {
     proxy.cutReply({ to: contains("COMMIT") });
     const client = await connectPlain(proxy.port);
     client.socket.write("BEGIN\n");
-    await eventually("the answer to BEGIN", () => client.received().endsWith("ok BEGIN\n"));
+    await waitFor("the answer to BEGIN", () => client.received().endsWith("ok BEGIN\n"));
     client.socket.write("COMMIT\n");
     assert.equal(await client.ended, RESET);
-    await eventually("the recipient's end", () => ends.length === 1);
+    await waitFor("the recipient's end", () => ends.length === 1);
     assert.deepEqual(lines, ["BEGIN", "COMMIT"]);
     assert.deepEqual(ends, ["end"]);
     assert.equal(client.received(), "hello\nok BEGIN\n");
@@ -181,7 +134,7 @@ describe("cut", () => {
     proxy.cutWhenRecipientSays(contains(/ok two/));
     const client = await connectPlain(proxy.port);
     client.socket.write("one\n");
-    await eventually("the answer to one", () => client.received().endsWith("ok one\n"));
+    await waitFor("the answer to one", () => client.received().endsWith("ok one\n"));
     client.socket.write("two\n");
     assert.equal(await client.ended, RESET);
     assert.deepEqual(lines, ["one", "two"]);
@@ -192,9 +145,9 @@ describe("cut", () => {
     const { proxy, lines, sockets } = await startConversation();
     proxy.cutBeforeRequest({ match: contains("COMMIT") });
     const client = await connectPlain(proxy.port);
-    await eventually("the greeting", () => client.received() === "hello\n");
+    await waitFor("the greeting", () => client.received() === "hello\n");
     client.socket.write("COM");
-    await eventually("the first piece", () => (sockets[0]?.bytesRead ?? 0) === 3);
+    await waitFor("the first piece", () => (sockets[0]?.bytesRead ?? 0) === 3);
     client.socket.write("MIT\n");
     assert.equal(await client.ended, RESET);
     assert.deepEqual(lines, []);
@@ -202,129 +155,6 @@ describe("cut", () => {
     again.socket.end("COMMIT\n");
     await again.ended;
     assert.deepEqual(lines, ["COMMIT"]);
-  });
-});
-
-describe("hold", () => {
-  test("the reply: the recipient has the request while the client waits, until it is released", async () => {
-    const { webhook, proxy, post } = await webhookBehindProxy();
-    const hold = proxy.holdReply();
-    let answered = false;
-    const response = post().then((answer) => {
-      answered = true;
-      return answer.status;
-    });
-    await hold.reached;
-    assert.equal(webhook.hits, 1);
-    assert.equal(answered, false);
-    hold.release();
-    assert.equal(await response, 200);
-    hold.release(); // changes nothing
-    assert.equal((await post()).status, 200);
-  });
-
-  test("the reply, dropped: the client has an error and the recipient one request", async () => {
-    const { webhook, proxy, post } = await webhookBehindProxy();
-    const hold = proxy.holdReply();
-    const code = fetchErrorCode(post());
-    await hold.reached;
-    hold.drop();
-    assert.equal(await code, RESET);
-    assert.equal(webhook.hits, 1);
-    assert.throws(() => hold.drop(), { code: "fault_not_held" });
-  });
-
-  test("the request: unknown to the recipient until it is released", async () => {
-    const { webhook, proxy, post } = await webhookBehindProxy();
-    const hold = proxy.holdRequest();
-    const response = post();
-    await hold.reached;
-    assert.equal(webhook.hits, 0);
-    hold.release();
-    assert.equal((await response).status, 200);
-    assert.equal(webhook.hits, 1);
-  });
-
-  test("the request, dropped: the recipient never sees it", async () => {
-    const { webhook, proxy, post } = await webhookBehindProxy();
-    const hold = proxy.holdRequest();
-    const code = fetchErrorCode(post());
-    await hold.reached;
-    hold.drop();
-    assert.equal(await code, RESET);
-    assert.equal((await post()).status, 200);
-    assert.equal(webhook.hits, 1);
-  });
-
-  test("the request of a client that has given up still arrives when it is released: a late request", async () => {
-    const { webhook, proxy, post } = await webhookBehindProxy();
-    const hold = proxy.holdRequest();
-    const abort = new AbortController();
-    const response = post('{"late":true}', abort.signal);
-    await hold.reached;
-    abort.abort();
-    await assert.rejects(response, { name: "AbortError" });
-    assert.equal(webhook.hits, 0);
-    hold.release();
-    await eventually("the late request", () => webhook.hits === 1);
-    assert.equal(webhook.requests[0]?.body.toString(), '{"late":true}');
-  });
-
-  test("a request that arrives in pieces is one request: two holds hold two requests", async () => {
-    const { proxy, lines } = await startConversation();
-    const first = proxy.holdRequest();
-    const second = proxy.holdRequest();
-    const client = await connectPlain(proxy.port);
-    client.socket.write("on");
-    await first.reached;
-    first.release();
-    client.socket.write("e\n");
-    await eventually("the answer to one", () => client.received().endsWith("ok one\n"));
-    assert.equal(proxy.remainingFaults, 1);
-    client.socket.write("two\n");
-    await second.reached;
-    assert.deepEqual(lines, ["one"]);
-    second.release();
-    await eventually("the answer to two", () => client.received().endsWith("ok two\n"));
-  });
-
-  test("bytes behind held bytes stay in order", async () => {
-    const { proxy, lines } = await startConversation();
-    const hold = proxy.holdRequest({ match: contains("one") });
-    const client = await connectPlain(proxy.port);
-    client.socket.write("one\n");
-    await hold.reached;
-    client.socket.end("two\nthree\n");
-    // Another conversation passes meanwhile: by then the proxy has had the bytes of the first.
-    const other = await connectPlain(proxy.port);
-    other.socket.end("other\n");
-    await other.ended;
-    assert.deepEqual(lines, ["other"]);
-    hold.release();
-    assert.equal(await client.ended, "closed");
-    assert.equal(client.received(), "hello\nok one\nok two\nok three\n");
-  });
-
-  test("released before it is reached, a fault is disarmed and says so", async () => {
-    const { webhook, proxy, post } = await webhookBehindProxy();
-    const hold = proxy.holdReply();
-    hold.release();
-    assert.equal(proxy.remainingFaults, 0);
-    await assert.rejects(hold.reached, { code: "fault_not_reached" });
-    assert.equal((await post()).status, 200);
-    assert.equal(webhook.hits, 1);
-  });
-
-  test("released while the reply is awaited, what was withheld passes", async () => {
-    const { proxy, lines } = await startConversation();
-    const hold = proxy.holdReply({ to: contains("one"), after: contains("never said") });
-    const client = await connectPlain(proxy.port);
-    client.socket.write("one\n");
-    await eventually("the request", () => lines.length === 1);
-    assert.equal(proxy.remainingFaults, 1);
-    hold.release();
-    await eventually("the answer", () => client.received() === "hello\nok one\n");
-    await assert.rejects(hold.reached, { code: "fault_not_reached" });
   });
 });
 
@@ -342,7 +172,7 @@ test("a stopped proxy closes every socket at once and rejects what was not reach
   const { proxy, sockets } = await startConversation();
   const hold = proxy.holdReply({ to: contains("never said") });
   const client = await connectPlain(proxy.port);
-  await eventually("the greeting", () => client.received() === "hello\n");
+  await waitFor("the greeting", () => client.received() === "hello\n");
   const recipientClosed = once(sockets[0] as Socket, "close");
   await proxy.stop();
   await proxy.stop();

@@ -8,7 +8,8 @@ import { startFaultProxy } from "../../src/demo/recipients/fault-proxy.ts";
 import { contains } from "../../src/demo/recipients/fault-rule.ts";
 import { type GitRun, tryGit } from "../../src/demo/recipients/git-command.ts";
 import { startGitRepository } from "../../src/demo/recipients/git-repository.ts";
-import { connectPlain, eventually } from "./support.ts";
+import { waitFor } from "../harness/wait.ts";
+import { connectPlain } from "./support.ts";
 
 const MAIN = "refs/heads/main";
 const PUSH_REQUEST = contains(/^POST \S*\/git-receive-pack /);
@@ -148,7 +149,7 @@ test("stop closes kept-alive connections at once and removes the folders", async
   const repository = await startGitRepository();
   const idle = await connectPlain(repository.port);
   idle.socket.write(`GET /repository.git/info/refs?service=git-receive-pack HTTP/1.1\r\nHost: loopback\r\n\r\n`);
-  await eventually("the advertisement", () => idle.received().includes(MAIN));
+  await waitFor("the advertisement", () => idle.received().includes(MAIN));
   await repository.stop();
   await repository.stop();
   await idle.ended;

@@ -4,7 +4,8 @@ import { createTransport } from "nodemailer";
 import { startFaultProxy } from "../../src/demo/recipients/fault-proxy.ts";
 import { contains } from "../../src/demo/recipients/fault-rule.ts";
 import { type MailSinkOptions, startMailSink } from "../../src/demo/recipients/mail-sink.ts";
-import { connectPlain, eventually } from "./support.ts";
+import { waitFor } from "../harness/wait.ts";
+import { connectPlain } from "./support.ts";
 
 const END_OF_MAIL = contains("\r\n.\r\n");
 const MESSAGE_ID = "<0123456789abcdef@example.test>";
@@ -86,7 +87,7 @@ describe("the 250", () => {
   test("is delayed as long as was asked, after custody", async () => {
     const { sink, send } = await startSink({ acceptanceDelayMs: 200 });
     const sending = send();
-    await eventually("custody", () => sink.accepted === 1);
+    await waitFor("custody", () => sink.accepted === 1);
     const custody = performance.now();
     await sending;
     assert.ok(performance.now() - custody > 150);
@@ -116,7 +117,7 @@ describe("on the wire", () => {
     const fault = proxy.cutBeforeRequest({ match: END_OF_MAIL });
     await assert.rejects(send(), { code: "ESOCKET" });
     await fault.reached;
-    await eventually("the break", () => sink.brokenConnections === 1);
+    await waitFor("the break", () => sink.brokenConnections === 1);
     assert.equal(sink.accepted, 0);
     await send();
     assert.equal(sink.accepted, 1);

@@ -1,23 +1,10 @@
 /** What the recipient tests share: waiting for a condition, HTTP clients and what they say of an error, plain bytes. */
-import assert from "node:assert/strict";
 import { once } from "node:events";
 import { Agent, request } from "node:http";
 import { connect, type Socket } from "node:net";
-import { setTimeout as delay } from "node:timers/promises";
 
 /** The code that a lost connection shows to Node clients. */
 export const RESET = "ECONNRESET";
-
-const CONDITION_TIMEOUT_MS = 5_000;
-
-/** Waits for a condition that becomes true without an event of its own. */
-export async function eventually(what: string, condition: () => boolean): Promise<void> {
-  const deadline = performance.now() + CONDITION_TIMEOUT_MS;
-  while (!condition()) {
-    assert.ok(performance.now() < deadline, `never came: ${what}`);
-    await delay(2);
-  }
-}
 
 /** The code of the network error that fetch rejected with (its cause's, or that one's first cause's). */
 export async function fetchErrorCode(response: Promise<Response>): Promise<string> {

@@ -35,11 +35,11 @@ const UNFAITHFUL_TEXT: readonly (readonly [name: string, text: string, message: 
   ["1e4000", '{"a":[1,1e4000]}', "/a/1 is a number no double holds"],
   ["1e-400", '{"n":1e-400}', "/n is a number no double holds"],
   ["U+0000 in a value", '{"s":"a\\u0000b"}', "/s holds U+0000 or half a surrogate pair"],
-  ["U+0000 in a key", '{"a\\u0000b":1}', "a key holds U+0000 or half a surrogate pair"],
+  ["U+0000 in a key", '{"a\\u0000b":1}', "a key of the input holds U+0000 or half a surrogate pair"],
   ["a lone high surrogate in a value", '{"s":"\\ud800"}', "/s holds U+0000 or half a surrogate pair"],
   ["another one", '{"s":["\\ud801"]}', "/s/0 holds U+0000 or half a surrogate pair"],
   ["a lone low surrogate in a value", '{"s":"\\udc00\\ud800"}', "/s holds U+0000 or half a surrogate pair"],
-  ["a lone surrogate in a key", '{"o":{"\\ud800":1}}', "a key holds U+0000 or half a surrogate pair"],
+  ["a lone surrogate in a key", '{"o":{"\\ud800":1}}', "a key of /o holds U+0000 or half a surrogate pair"],
   ["nesting of 65", nested(65), `${"/0".repeat(64)} is nested deeper than 64`],
   ["64 KiB and a byte", string(65_537), "the input has 65537 bytes, at most 65536 are taken"],
 ];

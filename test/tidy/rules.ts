@@ -61,15 +61,21 @@ export const LAYERS: readonly Layer[] = [
   },
   { layer: /^src\/cli\//, mayImport: packagesAnd("src/", "tasks/"), instead: "the command line uses src alone" },
   {
+    layer: /^src\/operations\//,
+    mayImport: packagesAnd("src/core/", "src/operations/"),
+    instead: "what drives a recipe's client knows nothing of the ledger that runs it",
+  },
+  {
+    // graphile-worker takes every file in tasks for a job handler, so a recipe's second file stands in src/operations.
     layer: /^tasks\//,
-    mayImport: packagesAnd("src/index.ts$"),
-    instead: "a recipe uses what any application can: the public names of src/index.ts, and packages",
+    mayImport: packagesAnd("src/index.ts$", "src/operations/"),
+    instead: "a recipe uses the public names of src/index.ts, packages, and what drives its client in src/operations",
   },
 ];
 
 /** The beginning of a statement in a string of ours. */
 export const SQL_TEXT =
-  /["'`]\s*(?:select\s[^"'`]*?(?:\sfrom\s|[\w.]+\()|insert into\s|update [\w.]+ set\s|delete from\s|with \w+ as|(?:create|drop|alter) (?:table|database|role|schema|view|function|system)\s|set local\s|lock table\s|begin["'`]|commit["'`]|rollback["'`])/i;
+  /["'`]\s*(?:select\s[^"'`]*?(?:\sfrom\s|[\w.]+\()|insert into\s|update [\w.]+ set\s|delete from\s|with \w+ as|(?:create|drop|alter) (?:table|database|role|schema|view|function|system)\s|set local\s|lock table\s)|\.query\(["'`](?:begin|commit|rollback)\b/i;
 
 /** Where SQL may stand in src. An exception that is no longer needed fails. */
 export const MAY_HOLD_SQL: readonly { readonly at: RegExp; readonly because: string }[] = [
