@@ -8,10 +8,10 @@ import { type AdmissionFacts, decideAdmissions, type Verdict } from "../core/adm
 import type { Amounts } from "../core/amount.ts";
 import { sha256 } from "../core/digest.ts";
 import type { BoundEffect } from "../core/operation.ts";
+import type { Runtime } from "../runtime.ts";
 import { type AdmittedItem, lockAdmission, recordAdmitted, type StoredBody } from "../store/admission.ts";
 import { recordDeclined, recordWaiting } from "../store/effects.ts";
 import { CommitUnconfirmedError, transact } from "../store/transaction.ts";
-import type { Runtime } from "../worker/runtime.ts";
 import { settleUnconfirmed } from "./unconfirmed.ts";
 
 /** An effect that waits for its admission in this process, with a handler of its own that can dispatch it at once. */

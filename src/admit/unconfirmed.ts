@@ -5,11 +5,11 @@
 import { decideNoEffect } from "../core/outcome.ts";
 import { NO_SECRETS } from "../core/secret.ts";
 import { describeThrown } from "../core/text.ts";
+import type { Runtime } from "../runtime.ts";
 import { type AdmissionFate, admissionFate } from "../store/admission.ts";
 import { openClient } from "../store/connection.ts";
 import { recordOutcomes } from "../store/outcome.ts";
 import { pause, transact } from "../store/transaction.ts";
-import type { Runtime } from "../worker/runtime.ts";
 
 /** Between two questions about the same transaction. */
 const ASK_AGAIN_MS = 250;

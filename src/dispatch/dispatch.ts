@@ -10,9 +10,9 @@ import { type Decision, decideOutcome, keptText } from "../core/outcome.ts";
 import type { DispatchReport } from "../core/report.ts";
 import type { Secrets } from "../core/secret.ts";
 import { describeThrown } from "../core/text.ts";
+import { type RunningOperation, type Runtime, secretsOf } from "../runtime.ts";
 import { authorityGap } from "../store/admission.ts";
 import { recordNotes } from "../store/outcome.ts";
-import { type RunningOperation, type Runtime, secretsOf } from "../worker/runtime.ts";
 import { remainingMs } from "./window.ts";
 
 export interface Dispatched {

@@ -12,8 +12,8 @@ import { LedgerError } from "../core/error.ts";
 import type { AnyOperation, Invalid, Preparation } from "../core/operation.ts";
 import { keptText } from "../core/outcome.ts";
 import { cleanText, describeThrown } from "../core/text.ts";
+import { type RunningOperation, type Runtime, secretsOf } from "../runtime.ts";
 import type { LoadedEffect, PreparedItem } from "../store/effects.ts";
-import { type RunningOperation, type Runtime, secretsOf } from "../worker/runtime.ts";
 
 export type Prepared =
   | { readonly prepared: "bound"; readonly item: PreparedItem }

@@ -9,9 +9,9 @@ import { decideFinding, type Finding, type InspectionFacts } from "../core/recon
 import type { FenceReport, ReconcileReport } from "../core/report.ts";
 import type { Secrets } from "../core/secret.ts";
 import { describeThrown } from "../core/text.ts";
+import { type RunningOperation, type Runtime, secretsOf } from "../runtime.ts";
 import { beginInspection, finishInspection, type OpenInspection } from "../store/reconciliation.ts";
 import { transact } from "../store/transaction.ts";
-import { type RunningOperation, type Runtime, secretsOf } from "../worker/runtime.ts";
 
 export interface Inspecting {
   readonly reconciliationId: string;

@@ -3,8 +3,8 @@
  * its end. It never extends a deadline, and what it did not reach stays as it was.
  */
 import { describeThrown } from "../core/text.ts";
+import type { RunningOperation, Runtime } from "../runtime.ts";
 import { beginReconciliation, endReconciliation } from "../store/reconciliation.ts";
-import type { RunningOperation, Runtime } from "../worker/runtime.ts";
 import { inspect } from "./inspect.ts";
 
 /** Recipients are asked about so many effects at a time. */

@@ -3,9 +3,9 @@
  * the same report again is a no-op, so whoever is unsure whether it was recorded records it again.
  */
 import type { Decision } from "../core/outcome.ts";
+import type { Runtime } from "../runtime.ts";
 import { type NoteItem, type OutcomeFate, type OutcomeItem, recordNotes, recordOutcomes } from "../store/outcome.ts";
 import { transact } from "../store/transaction.ts";
-import type { Runtime } from "../worker/runtime.ts";
 
 /** What one attempt reports: an outcome, or a note that there is none (yet). */
 export interface Report {

@@ -8,6 +8,7 @@ import { LedgerError } from "../core/error.ts";
 import { describeThrown } from "../core/text.ts";
 import { dispatch } from "../dispatch/dispatch.ts";
 import { prepare } from "../prepare/prepare.ts";
+import type { RunningOperation, Runtime } from "../runtime.ts";
 import { type Report, type ReportFate, settle } from "../settle/settle.ts";
 import {
   type LoadedEffect,
@@ -20,7 +21,6 @@ import {
 } from "../store/effects.ts";
 import { isPassing, pause, transact } from "../store/transaction.ts";
 import { Combiner, Turn } from "./combiner.ts";
-import type { RunningOperation, Runtime } from "./runtime.ts";
 
 /** The steps that a process's jobs take together. Settlement and admission take turns: one transaction at a time. */
 export interface Steps {

@@ -3,8 +3,8 @@
  * the mark on windows that passed. It asks no recipient, admits nothing and sends nothing.
  */
 import { describeThrown } from "../core/text.ts";
+import type { Runtime } from "../runtime.ts";
 import { freeSilent, freeUnnamed, heartbeat, markOverdue, queueWaiting } from "../store/workers.ts";
-import type { Runtime } from "./runtime.ts";
 
 /** Three beats fit into the silence that is taken for death, so that a slow one is not. */
 const HEARTBEAT_MS = 4_000;

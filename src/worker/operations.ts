@@ -10,10 +10,10 @@ import { canonicalText } from "../core/canonical.ts";
 import { sha256 } from "../core/digest.ts";
 import { LedgerError } from "../core/error.ts";
 import { type AnyOperation, isOperation } from "../core/operation.ts";
+import type { RunningOperation } from "../runtime.ts";
 import { silentLogger } from "../store/queue.ts";
 import type { RegisteredOperation } from "../store/workers.ts";
 import { implementationOfFile, implementationOfSource } from "./implementation.ts";
-import type { RunningOperation } from "./runtime.ts";
 
 /** What a folder of task files holds: operations, and plain tasks that run beside them. */
 export interface LoadedTasks {

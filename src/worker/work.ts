@@ -11,6 +11,7 @@ import { LedgerError } from "../core/error.ts";
 import type { SecretSource } from "../core/secret.ts";
 import { describeThrown } from "../core/text.ts";
 import { reconcile } from "../reconcile/reconcile.ts";
+import type { RunningOperation, Runtime } from "../runtime.ts";
 import { openPool, wordConnectionError } from "../store/connection.ts";
 import { QUEUE_SCHEMA } from "../store/migrate.ts";
 import { type LogLine, queueLogger } from "../store/queue.ts";
@@ -18,7 +19,6 @@ import { registerOperations, stopWorker } from "../store/workers.ts";
 import { openSteps, runJob } from "./job.ts";
 import { startKeeping } from "./keeping.ts";
 import { type LoadedTasks, registration } from "./operations.ts";
-import type { RunningOperation, Runtime } from "./runtime.ts";
 
 export interface WorkOptions {
   readonly connectionString: string;

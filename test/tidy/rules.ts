@@ -36,6 +36,11 @@ export const LAYERS: readonly Layer[] = [
     instead: "store is SQL without decisions: take what it needs as an argument",
   },
   {
+    layer: /^src\/runtime\.ts$/,
+    mayImport: packagesAnd("src/core/", "src/store/"),
+    instead: "what every step works with stands below the steps",
+  },
+  {
     layer: /^src\/postgres\//,
     mayImport: packagesAnd("src/core/error", "src/postgres/"),
     instead: "the embedded server knows nothing of a ledger",
@@ -44,7 +49,7 @@ export const LAYERS: readonly Layer[] = [
     layer: new RegExp(`^src/${verb}/`),
     mayImport: packagesAnd(
       `src/(?:core|store|adapter|${verb})/`,
-      "src/worker/runtime.ts$",
+      "src/runtime.ts$",
       ...(FROM_ANOTHER_VERB[verb] ?? []),
     ),
     instead: "a verb loads facts, lets core decide and writes by store: what two verbs share belongs below them",

@@ -1,9 +1,9 @@
 /** What one worker process works with: its connections, its operations, and the steps that its jobs share. */
 import type pg from "pg";
-import type { AnyOperation } from "../core/operation.ts";
-import type { ProofRules } from "../core/outcome.ts";
-import { type SecretSource, Secrets } from "../core/secret.ts";
-import type { LogLine } from "../store/queue.ts";
+import type { AnyOperation } from "./core/operation.ts";
+import type { ProofRules } from "./core/outcome.ts";
+import { type SecretSource, Secrets } from "./core/secret.ts";
+import type { LogLine } from "./store/queue.ts";
 
 /** An operation with what identifies the code that runs it. */
 export interface RunningOperation {
