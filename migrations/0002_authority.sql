@@ -35,6 +35,65 @@ create table effects_ledger.operation (
   constraint "allowed by somebody at some time" check ((allowed_by is null) = (allowed_at is null))
 );
 
+create table effects_ledger.pause (
+  scope     text not null,
+  target    text not null,
+  reason    text not null,
+  paused_by text not null,
+  paused_at timestamptz not null default clock_timestamp(),
+  until     timestamptz,
+  primary key (scope, target),
+  constraint "a scope that can be paused" check (scope in ('operation', 'task', 'target', 'all')),
+  constraint "everything is paused by name" check ((scope = 'all') = (target = '')),
+  constraint "a reason is given" check (reason ~ '\S')
+);
+comment on table effects_ledger.pause is
+  'What stands paused. Whoever changes it also writes the row that admission locks: the operation''s, the task''s, or the identity.';
+
+-- What changed in authority, by whom and why, chained by hash like an effect's events.
+create table effects_ledger.authority (
+  seq           bigint primary key,
+  at            timestamptz not null,
+  by_role       text not null,
+  change        text not null,
+  object        text not null,
+  before        jsonb,
+  after         jsonb,
+  reason        text,
+  previous_hash bytea not null,
+  hash          bytea not null
+);
+call effects_ledger.make_history('effects_ledger.authority');
+
+create function effects_ledger.authority_hash(previous bytea, seq bigint, at timestamptz, by_role text, change text,
+                                              object text, before jsonb, after jsonb, reason text)
+  returns bytea language sql stable
+  as $$
+    select pg_catalog.sha256(pg_catalog.convert_to(pg_catalog.jsonb_build_array('pg-effects/authority/1',
+      pg_catalog.encode(previous, 'hex'), seq, (extract(epoch from at) * 1000000)::bigint, by_role, change, object,
+      before, after, reason)::text, 'UTF8'))
+  $$;
+
+-- Appends a change of authority. Changes wait for each other here; admissions do not.
+create function effects_ledger.record_authority(change text, object text, before jsonb, after jsonb, reason text)
+  returns void language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    moment constant timestamptz := clock_timestamp();
+    actor constant text := effects_ledger.actor_now();
+    head bytea;
+    next_seq bigint;
+  begin
+    lock table effects_ledger.authority in share row exclusive mode;
+    select a.hash, a.seq + 1 into head, next_seq from effects_ledger.authority a order by a.seq desc limit 1;
+    head := coalesce(head, sha256(convert_to('pg-effects/authority-chain/1', 'UTF8')));
+    next_seq := coalesce(next_seq, 1);
+    insert into effects_ledger.authority (seq, at, by_role, change, object, before, after, reason, previous_hash, hash)
+    values (next_seq, moment, actor, change, object, before, after, reason, head,
+            effects_ledger.authority_hash(head, next_seq, moment, actor, change, object, before, after, reason));
+  end $$;
+
 create table effects_ledger.policy (
   policy_id  uuid primary key default effects_ledger.new_id(),
   name       text not null unique,
@@ -58,6 +117,7 @@ create table effects_ledger.task (
   deadline   timestamptz,
   opened_by  text not null,
   opened_at  timestamptz not null default clock_timestamp(),
+  paused_at  timestamptz,
   ended_at   timestamptz,
   revoked_at timestamptz,
   constraint "a lineage ends in its task" check (lineage[cardinality(lineage)] = task_id),

@@ -104,6 +104,8 @@ create function effects_ledger.lock_admission(ids uuid[]) returns jsonb language
       'actors', (select jsonb_object_agg(a.actor, jsonb_build_object('revoked', a.revoked_at is not null))
                    from effects_ledger.actor a
                   where a.actor in (select r.actor from effects_ledger.request r where r.effect_id = any (ids))),
+      'pauses', (select coalesce(jsonb_agg(jsonb_build_object('scope', p.scope, 'target', p.target, 'reason', p.reason)), '[]')
+                   from effects_ledger.pause p where p.until is null or p.until > moment),
       'policies', (select jsonb_object_agg(p.policy_id, jsonb_build_object('name', p.name, 'revision', p.revision,
                      'revoked', p.revoked_at is not null)) from effects_ledger.policy p))
       into authority;
@@ -114,7 +116,7 @@ create function effects_ledger.lock_admission(ids uuid[]) returns jsonb language
         'effect_id', e.effect_id, 'state', e.state, 'revision', e.revision,
         'operation', r.operation, 'version', r.version, 'actor', r.actor, 'lineage', to_jsonb(t.lineage),
         'not_before_ms', floor(extract(epoch from r.not_before) * 1000), 'on_denial', r.on_denial,
-        'operation_withdrawn', o.withdrawn_at is not null, 'operation_paused', o.paused_at is not null,
+        'operation_withdrawn', o.withdrawn_at is not null,
         'operation_protected', o.protected, 'operation_allowed', o.allowed_at is not null,
         'policy_id', b.policy_id, 'cost', b.cost, 'implementation', b.implementation,
         'expires_at_ms', floor(extract(epoch from b.expires_at) * 1000),

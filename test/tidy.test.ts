@@ -175,7 +175,7 @@ describe("files", () => {
       const exports = [...text.matchAll(/^export (?:async )?(?:function|class|const) (\w+)/gm)];
       const first = exports.filter(({ 1: name }, place) => exports.findIndex((other) => other[1] === name) === place);
       return first
-        .filter(({ index }) => !/\*\/\n(?:\/\/ biome-ignore.*\n)?$/.test(text.slice(0, index)))
+        .filter(({ index }) => !/\/\*\*(?:(?!\*\/)[\s\S])*\*\/\n(?:\/\/ biome-ignore.*\n)?$/.test(text.slice(0, index)))
         .map(({ 1: name }) => `${path}: ${name}`);
     });
     none(silent, "write a docstring: its meaning, units, the errors it throws, the source of the rule");

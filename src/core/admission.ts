@@ -8,9 +8,16 @@ import { DENIALS, type DenialCode, RETRY_AFTER_MS, type WaitingFor } from "./den
 import type { DeclinedReason, State } from "./state.ts";
 
 export interface TaskFacts {
+  readonly name: string;
   readonly ended: boolean;
   readonly revoked: boolean;
   readonly deadlineMs: number | null;
+}
+/** Something that stands paused now: an operation, a task by name, a beginning of targets, or everything. */
+export interface Pause {
+  readonly scope: "operation" | "task" | "target" | "all";
+  readonly target: string;
+  readonly reason: string;
 }
 export interface BudgetFacts {
   readonly taskId: string;
@@ -32,9 +39,10 @@ export interface EffectFacts {
   /** The implementation that was bound, and the one that this worker runs. */
   readonly implementation: string;
   readonly implementationNow: string;
+  readonly target: string;
   readonly operation: {
+    readonly name: string;
     readonly withdrawn: boolean;
-    readonly paused: boolean;
     readonly protected: boolean;
     readonly allowed: boolean;
   };
@@ -51,6 +59,7 @@ export interface AdmissionFacts {
   readonly tasks: ReadonlyMap<string, TaskFacts>;
   readonly actors: ReadonlyMap<string, { readonly revoked: boolean }>;
   readonly policies: ReadonlyMap<string, { readonly name: string; readonly revoked: boolean }>;
+  readonly pauses: readonly Pause[];
   readonly budgets: readonly BudgetFacts[];
   readonly effects: readonly EffectFacts[];
 }
@@ -128,7 +137,7 @@ function firstDenial(
     operationDenial(effect) ??
     taskDenial(facts, effect) ??
     (facts.actors.get(effect.actor)?.revoked === false ? null : deny("actor_revoked", { actor: effect.actor })) ??
-    (effect.operation.paused ? deny("paused") : null) ??
+    pauseDenial(facts, effect) ??
     (effect.notBeforeMs !== null && effect.notBeforeMs > facts.nowMs ? deny("not_yet") : null) ??
     policyDenial(facts, effect) ??
     budgetDenial(effect, room)
@@ -165,6 +174,24 @@ function taskDenial(facts: AdmissionFacts, effect: EffectFacts): Denial | null {
   if (chain.some((task) => task && task.deadlineMs !== null && task.deadlineMs <= facts.nowMs))
     return deny("task_expired");
   return null;
+}
+
+function pauseDenial(facts: AdmissionFacts, effect: EffectFacts): Denial | null {
+  const pause = facts.pauses.find((each) => covers(each, facts, effect));
+  return pause ? deny("paused", { scope: pause.scope, target: pause.target, reason: pause.reason }) : null;
+}
+
+function covers({ scope, target }: Pause, facts: AdmissionFacts, effect: EffectFacts): boolean {
+  switch (scope) {
+    case "operation":
+      return target === effect.operation.name;
+    case "task":
+      return effect.lineage.some((taskId) => facts.tasks.get(taskId)?.name === target);
+    case "target":
+      return effect.target.startsWith(target);
+    case "all":
+      return true;
+  }
 }
 
 function policyDenial(facts: AdmissionFacts, effect: EffectFacts): Denial | null {

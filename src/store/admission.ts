@@ -1,7 +1,8 @@
 /** The rows that admission locks and writes. No decisions: facts come out, verdicts go in. */
 import type pg from "pg";
-import type { AdmissionFacts, Charge } from "../core/admission.ts";
+import type { AdmissionFacts, Charge, Pause } from "../core/admission.ts";
 import { amountsFromJson, amountsToJson } from "../core/amount.ts";
+import { readBinding } from "../core/binding.ts";
 import type { State } from "../core/state.ts";
 
 /** Facts of a batch, with what dispatch will need of each effect. */
@@ -23,9 +24,10 @@ interface LockedRow {
   identity: AdmissionFacts["identity"];
   durability_gap: string | null;
   transaction_id: string;
-  tasks: Record<string, { ended: boolean; revoked: boolean; deadline_ms: number | null }> | null;
+  tasks: Record<string, { name: string; ended: boolean; revoked: boolean; deadline_ms: number | null }> | null;
   actors: Record<string, { revoked: boolean }> | null;
   policies: Record<string, { name: string; revoked: boolean }>;
+  pauses: Pause[];
   budgets: { task_id: string; unit: string; limit: string; reserved: string; spent: string; overrun: string }[];
   effects: {
     effect_id: string;
@@ -36,7 +38,7 @@ interface LockedRow {
     not_before_ms: number | null;
     on_denial: "wait" | "decline";
     operation_withdrawn: boolean;
-    operation_paused: boolean;
+    operation: string;
     operation_protected: boolean;
     operation_allowed: boolean;
     policy_id: string | null;
@@ -77,11 +79,12 @@ export async function lockAdmission(
       tasks: new Map(
         Object.entries(row.tasks ?? {}).map(([id, task]) => [
           id,
-          { ended: task.ended, revoked: task.revoked, deadlineMs: task.deadline_ms },
+          { name: task.name, ended: task.ended, revoked: task.revoked, deadlineMs: task.deadline_ms },
         ]),
       ),
       actors: new Map(Object.entries(row.actors ?? {})),
       policies: new Map(Object.entries(row.policies)),
+      pauses: row.pauses,
       budgets: row.budgets.map((budget) => ({
         taskId: budget.task_id,
         unit: budget.unit,
@@ -103,10 +106,12 @@ export async function lockAdmission(
         implementationNow: implementations.get(effect.effect_id) ?? "",
         operation: {
           withdrawn: effect.operation_withdrawn,
-          paused: effect.operation_paused,
+          name: effect.operation,
           protected: effect.operation_protected,
           allowed: effect.operation_allowed,
         },
+        // Read only where it hashes to its digest: bytes that do not are denied as such, whatever they say.
+        target: effect.bytes_match && effect.bytes !== null ? readBinding(effect.bytes).target : "",
         policyId: effect.policy_id ?? "",
         cost: amountsFromJson(effect.cost),
         bytesMatch: effect.bytes_match,

@@ -1,5 +1,5 @@
 /**
- * The audit schema as Kysely types it: column for column what migrations/0013_audit.sql creates, and the few tables and
+ * The audit schema as Kysely types it: column for column what migrations/0014_audit.sql creates, and the few tables and
  * views beside it that the command line reads. Types only. `bigint` where SQL has bigint, `Date` where it has a time.
  */
 import type { DeclinedReason, Outcome, State } from "../core/state.ts";

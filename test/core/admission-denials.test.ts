@@ -1,6 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { type AdmissionFacts, decideAdmissions, REVISIONS_MAX, type Verdict } from "../../src/core/admission.ts";
+import {
+  type AdmissionFacts,
+  decideAdmissions,
+  type Pause,
+  REVISIONS_MAX,
+  type Verdict,
+} from "../../src/core/admission.ts";
 import { DENIALS, type DenialCode, RETRY_AFTER_MS } from "../../src/core/denial.ts";
 import { STATES } from "../../src/core/state.ts";
 import { budget, EFFECT, EXPIRES_AT_MS, FACTS, NOW_MS, withEffect, withTask } from "./admission-facts.ts";
@@ -36,7 +42,7 @@ const BREAKS: readonly (readonly [code: DenialCode, breaks: Change, as: "waits" 
     ["task_ended", (facts) => withTask(facts, "root", { ended: true }), "denied"],
     ["task_expired", (facts) => withTask(facts, "root", { deadlineMs: NOW_MS }), "expired"],
     ["actor_revoked", (facts) => ({ ...facts, actors: new Map([["shop", { revoked: true }]]) }), "revoked"],
-    ["paused", operation({ paused: true }), "waits"],
+    ["paused", (facts) => ({ ...facts, pauses: [{ scope: "all", target: "", reason: "INC-91" }] }), "waits"],
     ["not_yet", (facts) => withEffect(facts, { notBeforeMs: NOW_MS + 1 }), "waits"],
     ["policy_missing", (facts) => ({ ...facts, policies: new Map() }), "denied"],
     [
@@ -88,17 +94,36 @@ describe("each denial", () => {
   }
 });
 
+function pausedAs(scope: Pause["scope"], target: string): AdmissionFacts {
+  return { ...FACTS, pauses: [{ scope, target, reason: "INC-91" }] };
+}
+
 describe("the same fact from elsewhere", () => {
+  for (const [scope, target] of [
+    ["operation", "refund_card"],
+    ["operation", "charge"],
+    ["task", "shops/2"],
+    ["target", "cards/43"],
+  ] as const) {
+    test(`a pause of the ${scope} ${target} is another's`, () => {
+      assert.equal(decideOne(pausedAs(scope, target)).verdict, "admitted");
+    });
+  }
+
   const ELSEWHERE: readonly (readonly [what: string, facts: AdmissionFacts, code: DenialCode])[] = [
     [
       "an ancestor that is not among the facts",
-      { ...FACTS, tasks: new Map([["child", { ended: false, revoked: false, deadlineMs: null }]]) },
+      { ...FACTS, tasks: new Map([["child", { name: "shops/1", ended: false, revoked: false, deadlineMs: null }]]) },
       "task_revoked",
     ],
     ["the own task is revoked", withTask(FACTS, "child", { revoked: true }), "task_revoked"],
     ["the own task has ended", withTask(FACTS, "child", { ended: true }), "task_ended"],
     ["the own task is past its deadline", withTask(FACTS, "child", { deadlineMs: NOW_MS - 1 }), "task_expired"],
     ["an actor that is not among the facts", { ...FACTS, actors: new Map() }, "actor_revoked"],
+    ["its operation stands paused", pausedAs("operation", "charge_card"), "paused"],
+    ["its own task stands paused", pausedAs("task", "shops/1"), "paused"],
+    ["a task above it stands paused", pausedAs("task", "shops"), "paused"],
+    ["targets that begin like its own stand paused", pausedAs("target", "cards/"), "paused"],
   ];
   for (const [what, facts, code] of ELSEWHERE) {
     test(`${what}: ${code}`, () => assert.equal(codeOf(decideOne(facts)), code));
@@ -119,7 +144,7 @@ describe("waiting", () => {
     assert.ok(verdict.verdict === "waits");
     return verdict.retryAfterMs;
   };
-  const paused = operation({ paused: true })(FACTS);
+  const paused: AdmissionFacts = { ...FACTS, pauses: [{ scope: "all", target: "", reason: "INC-91" }] };
 
   test("it is looked at again after the time that its kind of waiting has", () => {
     assert.equal(retryAfter(paused), RETRY_AFTER_MS.paused);

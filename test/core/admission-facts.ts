@@ -16,7 +16,8 @@ export const EFFECT: EffectFacts = {
   revision: 1,
   implementation: "bound",
   implementationNow: "bound",
-  operation: { withdrawn: false, paused: false, protected: false, allowed: false },
+  target: "cards/42",
+  operation: { name: "charge_card", withdrawn: false, protected: false, allowed: false },
   policyId: "ordinary",
   cost: { usd_cents: 100n },
   bytesMatch: true,
@@ -33,11 +34,12 @@ export const FACTS: AdmissionFacts = {
   identity: "ok",
   durabilityGap: null,
   tasks: new Map([
-    ["root", { ended: false, revoked: false, deadlineMs: null }],
-    ["child", { ended: false, revoked: false, deadlineMs: null }],
+    ["root", { name: "shops", ended: false, revoked: false, deadlineMs: null }],
+    ["child", { name: "shops/1", ended: false, revoked: false, deadlineMs: null }],
   ]),
   actors: new Map([["shop", { revoked: false }]]),
   policies: new Map([["ordinary", { name: "ordinary", revoked: false }]]),
+  pauses: [],
   budgets: [budget("root", 1_000n)],
   effects: [EFFECT],
 };
@@ -53,6 +55,6 @@ export function withTask(
   taskId: string,
   changed: Partial<{ ended: boolean; revoked: boolean; deadlineMs: number }>,
 ): AdmissionFacts {
-  const task = facts.tasks.get(taskId) ?? { ended: false, revoked: false, deadlineMs: null };
+  const task = facts.tasks.get(taskId) ?? { name: taskId, ended: false, revoked: false, deadlineMs: null };
   return { ...facts, tasks: new Map([...facts.tasks, [taskId, { ...task, ...changed }]]) };
 }

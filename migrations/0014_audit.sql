@@ -93,6 +93,43 @@ create view audit.budgets as
          b.spent, b.overrun, b.limit_amount::numeric - b.reserved - b.spent - b.overrun as left_amount, b.set_by, b.set_at
     from effects_ledger.budget b join effects_ledger.task t using (task_id);
 
+create view audit.tasks as
+  select t.task_id as task, t.name, t.path, t.parent_id as parent, t.lineage[1] as root, t.subject, t.actor, t.deadline,
+         t.opened_by, t.opened_at, t.ended_at, t.revoked_at, t.paused_at
+    from effects_ledger.task t;
+
+create view audit.operations as
+  select o.operation, o.version, o.contract, encode(o.contract_digest, 'hex') as contract_digest, o.implementation,
+         o.release, o.protected, o.registered_at, o.allowed_by, o.allowed_at, o.withdrawn_at, o.paused_at
+    from effects_ledger.operation o;
+
+create view audit.pauses as
+  select p.scope, p.target, p.reason, p.paused_by, p.paused_at, p.until from effects_ledger.pause p
+   where p.until is null or p.until > clock_timestamp();
+
+create view audit.permits as
+  select p.permit_id, p.effect_id, encode(p.digest, 'hex') as digest, p.issued_under, p.issued_at, p.expires_at,
+         p.consumed_at, encode(p.attempt_digest, 'hex') as attempt
+    from effects_ledger.permit p;
+
+create view audit.reservations as
+  select v.effect_id || ' ' || v.task_id || ' ' || v.unit as reservation_id, v.effect_id, v.task_id as task,
+         t.path as task_path, v.unit, v.amount as reserved, c.settled, c.overrun, c.standing, c.source, c.at
+    from effects_ledger.reservation v
+    join effects_ledger.task t using (task_id)
+    join effects_ledger.cost c using (effect_id, unit);
+
+create view audit.denials as
+  select v.effect_id, v.at, v.detail ->> 'code' as code, coalesce(d.transient, false) as transient,
+         v.detail - 'code' as detail, d.hint
+    from effects_ledger.event v left join effects_ledger.denial d on d.code = v.detail ->> 'code'
+   where v.event in ('denied', 'declined');
+
+create view audit.authority as
+  select a.at, a.by_role, a.change, a.object, a.before, a.after, a.reason, a.seq,
+         encode(a.previous_hash, 'hex') as previous_hash, encode(a.hash, 'hex') as hash
+    from effects_ledger.authority a;
+
 create view audit.timeline as
   select v.effect_id, r.name, v.at, v.event as what, coalesce(v.by_worker, v.by_role) as by_role, v.detail
     from effects_ledger.event v join effects_ledger.request r using (effect_id)
@@ -204,6 +241,14 @@ create view audit.violations as
    where (b.reserved, b.spent, b.overrun) is distinct from
          (coalesce(d.reserved, 0)::bigint, coalesce(d.spent, 0)::bigint, coalesce(o.overrun, 0)::bigint)
   union all
+  select 'changes of authority are numbered, chained and unchanged', null, 'authority ' || a.seq, a.change
+    from (select x.*, lag(x.hash) over (order by x.seq) as before_hash, row_number() over (order by x.seq) as place
+            from effects_ledger.authority x) as a
+   where a.seq <> a.place
+      or a.previous_hash <> coalesce(a.before_hash, sha256(convert_to('pg-effects/authority-chain/1', 'UTF8')))
+      or a.hash <> effects_ledger.authority_hash(a.previous_hash, a.seq, a.at, a.by_role, a.change, a.object, a.before,
+                                                 a.after, a.reason)
+  union all
   select 'the ledger is in the database it was written in', null, 'identity', effects_ledger.identity_standing()
    where effects_ledger.identity_standing() = 'unacknowledged';
 comment on view audit.violations is 'Every broken invariant that SQL can see. Empty on a sound ledger.';
@@ -215,6 +260,13 @@ comment on view audit.events is 'Every event with its place in its effect''s has
 comment on view audit.reconciliations is 'Who asked about what is unresolved, until when, and how far it got.';
 comment on view audit.evidence is 'What was reported about effects, in the words it came in.';
 comment on view audit.budgets is 'Each budget with its sums; reserved_in_doubt is what unresolved effects hold.';
+comment on view audit.tasks is 'Every task with its place in the tree, its deadline and how it ended.';
+comment on view audit.operations is 'Every registered operation with its contract and what was decided about it.';
+comment on view audit.pauses is 'What stands paused now, by whom, why and until when.';
+comment on view audit.permits is 'Every permit, used as it was issued. The attempt is shown by its digest, never its token.';
+comment on view audit.reservations is 'What each admission reserved on each ancestor, and how that ended.';
+comment on view audit.denials is 'Every verdict against an effect, when its code changed.';
+comment on view audit.authority is 'Who changed the rules, from what to what, and why, in a chain of its own.';
 comment on view audit.timeline is 'Everything about an effect, people and machines, to be read in order of time.';
 
 -- Nothing here is anybody's by default: roles get what they need by name.
