@@ -125,23 +125,49 @@ export function decideAdmissions(facts: AdmissionFacts): readonly Verdict[] {
   });
 }
 
+/** The eight checks of protocol section 5, by the words that an explanation uses. */
+export const CHECKS = ["binding", "operation", "task", "policy", "permit", "budget", "doubt", "ledger"] as const;
+export type Check = (typeof CHECKS)[number];
+
+type Room = ReadonlyMap<string, BudgetFacts>;
+type Find = (facts: AdmissionFacts, effect: EffectFacts, room: Room) => Denial | null;
+
+/** What can stand against an effect, in the denials' order of precedence, each with the check that it belongs to. */
+const REASONS: readonly (readonly [check: Check, find: Find])[] = [
+  ["ledger", ledgerDenial],
+  ["binding", bindingDenial],
+  ["operation", operationDenial],
+  ["task", taskDenial],
+  ["task", actorDenial],
+  ["operation", pauseDenial],
+  ["binding", timeDenial],
+  ["policy", policyDenial],
+  ["budget", budgetDenial],
+];
+
 /** The first reason against an effect, in the list's order of precedence; null where none stands. */
-function firstDenial(
-  facts: AdmissionFacts,
-  effect: EffectFacts,
-  room: ReadonlyMap<string, BudgetFacts>,
-): Denial | null {
-  return (
-    ledgerDenial(facts) ??
-    bindingDenial(facts, effect) ??
-    operationDenial(effect) ??
-    taskDenial(facts, effect) ??
-    (facts.actors.get(effect.actor)?.revoked === false ? null : deny("actor_revoked", { actor: effect.actor })) ??
-    pauseDenial(facts, effect) ??
-    (effect.notBeforeMs !== null && effect.notBeforeMs > facts.nowMs ? deny("not_yet") : null) ??
-    policyDenial(facts, effect) ??
-    budgetDenial(effect, room)
-  );
+function firstDenial(facts: AdmissionFacts, effect: EffectFacts, room: Room): Denial | null {
+  for (const [, find] of REASONS) {
+    const denial = find(facts, effect, room);
+    if (denial) return denial;
+  }
+  return null;
+}
+
+/** One line of an explanation: a check, and what stands against the effect there. */
+export interface CheckLine {
+  readonly check: Check;
+  readonly denial: (Denial & { readonly waitingFor: WaitingFor | null }) | null;
+}
+
+/** The admission decision of now for one effect, as its eight checks: by the same functions that decide. */
+export function explainAdmission(facts: AdmissionFacts, effect: EffectFacts): readonly CheckLine[] {
+  const room = new Map(facts.budgets.map((budget) => [budgetKey(budget.taskId, budget.unit), budget]));
+  return CHECKS.map((check) => {
+    const reasons = REASONS.filter(([each]) => each === check);
+    const denial = reasons.map(([, find]) => find(facts, effect, room)).find((found) => found !== null);
+    return { check, denial: denial ? { ...denial, waitingFor: DENIALS[denial.code] } : null };
+  });
 }
 
 function ledgerDenial(facts: AdmissionFacts): Denial | null {
@@ -158,7 +184,7 @@ function bindingDenial(facts: AdmissionFacts, effect: EffectFacts): Denial | nul
   return null;
 }
 
-function operationDenial(effect: EffectFacts): Denial | null {
+function operationDenial(_facts: AdmissionFacts, effect: EffectFacts): Denial | null {
   if (effect.operation.withdrawn) return deny("operation_withdrawn");
   if (effect.operation.protected && !effect.operation.allowed) return deny("operation_not_allowed");
   if (effect.implementation !== effect.implementationNow) {
@@ -174,6 +200,14 @@ function taskDenial(facts: AdmissionFacts, effect: EffectFacts): Denial | null {
   if (chain.some((task) => task && task.deadlineMs !== null && task.deadlineMs <= facts.nowMs))
     return deny("task_expired");
   return null;
+}
+
+function actorDenial(facts: AdmissionFacts, effect: EffectFacts): Denial | null {
+  return facts.actors.get(effect.actor)?.revoked === false ? null : deny("actor_revoked", { actor: effect.actor });
+}
+
+function timeDenial(facts: AdmissionFacts, effect: EffectFacts): Denial | null {
+  return effect.notBeforeMs !== null && effect.notBeforeMs > facts.nowMs ? deny("not_yet") : null;
 }
 
 function pauseDenial(facts: AdmissionFacts, effect: EffectFacts): Denial | null {
@@ -200,7 +234,7 @@ function policyDenial(facts: AdmissionFacts, effect: EffectFacts): Denial | null
   return policy.revoked ? deny("policy_revoked", { policy: policy.name }) : null;
 }
 
-function budgetDenial(effect: EffectFacts, room: ReadonlyMap<string, BudgetFacts>): Denial | null {
+function budgetDenial(_facts: AdmissionFacts, effect: EffectFacts, room: Room): Denial | null {
   const charged = chargesOf(effect, room).map((charge) => ({
     ...charge,
     budget: room.get(budgetKey(charge.taskId, charge.unit)) as BudgetFacts,

@@ -33,6 +33,7 @@ function wordsOf(thrown: unknown): string {
       const code = (thrown as { code?: unknown }).code;
       return `${typeof code === "string" ? `${thrown.name} ${code}` : thrown.name}: ${thrown.message}`;
     }
+    if (thrown === "") return "an empty string was thrown";
     return typeof thrown === "string" ? thrown : `thrown: ${String(thrown)}`;
   } catch {
     return "something was thrown that cannot be read";

@@ -184,3 +184,16 @@ export function recordWaiting(
 export async function requeue(pool: pg.Pool, ids: readonly string[]): Promise<void> {
   await pool.query("select effects_ledger.requeue($1::uuid[])", [ids]);
 }
+
+/** The implementation that is registered now for an effect's operation; null where there is no such effect. */
+export async function registeredImplementation(
+  client: pg.ClientBase | pg.Pool,
+  effectId: string,
+): Promise<string | null> {
+  const { rows } = await client.query<{ implementation: string }>(
+    `select o.implementation from effects_ledger.request r
+       join effects_ledger.operation o using (operation, version) where r.effect_id = $1`,
+    [effectId],
+  );
+  return rows[0]?.implementation ?? null;
+}

@@ -3,6 +3,7 @@
  * a number too large is refused there and not lost in a parser here. Nothing is decided.
  */
 import { openClient, wordConnectionError } from "./connection.ts";
+import { ENQUEUE } from "./request.ts";
 
 export interface TextRequest {
   readonly operation: string;
@@ -20,20 +21,20 @@ export interface TextRequest {
 export async function enqueueText(connectionString: string, request: TextRequest): Promise<string> {
   const client = await openClient(connectionString, "pg-effects enqueue");
   try {
-    const { rows } = await client.query<{ effect_id: string }>(
-      "select effects.enqueue($1, $2::json, task => $3, name => $4, not_before => $5, expires_at => $6," +
-        " priority => $7, on_denial => $8) as effect_id",
-      [
-        request.operation,
-        request.input,
-        request.task ?? "default",
-        request.name ?? null,
-        request.notBefore ?? null,
-        request.expiresAt ?? null,
-        request.priority ?? 0,
-        request.onDenial ?? "wait",
-      ],
-    );
+    const { rows } = await client.query<{ effect_id: string }>(ENQUEUE, [
+      request.operation,
+      request.input,
+      request.task ?? "default",
+      request.name ?? null,
+      null, // notify, follows, follow_max and trace have no option on the command line
+      request.notBefore ?? null,
+      request.expiresAt ?? null,
+      request.priority ?? 0,
+      request.onDenial ?? "wait",
+      null,
+      null,
+      null,
+    ]);
     return rows[0]?.effect_id ?? "";
   } catch (error) {
     throw wordConnectionError(error);

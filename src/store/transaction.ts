@@ -67,6 +67,19 @@ export async function transact<Result>(
   }
 }
 
+/** Runs a body in a transaction that is rolled back whatever happens: for looking through functions that lock. */
+export async function lookAndRollBack<Result>(
+  client: pg.ClientBase,
+  look: (client: pg.ClientBase) => Promise<Result>,
+): Promise<Result> {
+  await client.query(`begin; ${LOCAL_SETTINGS}`);
+  try {
+    return await look(client);
+  } finally {
+    await client.query("rollback");
+  }
+}
+
 /** True for a serialisation failure, a deadlock or a lock that was not had in time: nothing was written, try again. */
 export function isConflict(error: unknown): boolean {
   return CONFLICTS.has(driverCode(error) ?? "");

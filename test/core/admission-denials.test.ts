@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import {
   type AdmissionFacts,
+  CHECKS,
   decideAdmissions,
+  explainAdmission,
   type Pause,
   REVISIONS_MAX,
   type Verdict,
@@ -170,6 +172,29 @@ describe("what is not prepared", () => {
     test(`${state}: its state is told, whatever else stands`, () => {
       const facts = withEffect({ ...FACTS, identity: "unacknowledged" }, { state });
       assert.deepEqual(decideOne(facts), { verdict: "already", effectId: "effect-1", state });
+    });
+  }
+});
+
+describe("an explanation", () => {
+  test("has the eight checks in order, and nothing against an effect that would be admitted", () => {
+    const lines = explainAdmission(FACTS, EFFECT);
+    assert.deepEqual(
+      lines.map(({ check }) => check),
+      [...CHECKS],
+    );
+    assert.ok(lines.every(({ denial }) => denial === null));
+  });
+
+  for (const [code, breaks] of BREAKS) {
+    test(`of ${code} names it in one line, with what is waited for`, () => {
+      const facts = breaks(FACTS);
+      const standing = explainAdmission(facts, facts.effects[0] ?? EFFECT).filter(({ denial }) => denial !== null);
+      assert.deepEqual(
+        standing.map(({ denial }) => denial?.code),
+        [code],
+      );
+      assert.equal(standing[0]?.denial?.waitingFor, DENIALS[code]);
     });
   }
 });
