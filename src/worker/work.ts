@@ -6,7 +6,7 @@
 import { randomBytes } from "node:crypto";
 import { EventEmitter } from "node:events";
 import { hostname } from "node:os";
-import { run, type TaskList, type WorkerEvents } from "graphile-worker";
+import { type Job, run, type TaskList, type WorkerEvents } from "graphile-worker";
 import { LedgerError } from "../core/error.ts";
 import type { SecretSource } from "../core/secret.ts";
 import { describeThrown } from "../core/text.ts";
@@ -40,8 +40,8 @@ export interface Working {
   readonly ended: Promise<void>;
 }
 
-/** Jobs taken from the queue in one go, beyond those under way. */
-const LOCAL_QUEUE_MIN = 100;
+/** Jobs that a busy worker took and cannot start go back after so long, so that a stuck handler holds up nobody. */
+const LOCAL_QUEUE_TTL_MS = 1_000;
 
 /** Transactions of ours: loading, binding, admission and settlement, reconciliation, keeping. */
 const POOL_MAX = 8;
@@ -68,6 +68,8 @@ export async function startWork(options: WorkOptions): Promise<Working> {
     const keeping = startKeeping(runtime);
     const events: WorkerEvents = new EventEmitter();
     events.on("pool:create", ({ workerPool }) => keeping.named(workerPool.id));
+    // A batch comes in no order; the event is emitted before its jobs are handed out.
+    events.on("localQueue:getJobs:complete", ({ jobs }) => jobs.sort(byPriority));
     const runner = await run({
       pgPool: queuePool,
       taskList: taskList(runtime, options.tasks),
@@ -79,7 +81,7 @@ export async function startWork(options: WorkOptions): Promise<Working> {
           schema: QUEUE_SCHEMA,
           concurrentJobs: concurrency,
           pollInterval: 1_000,
-          localQueue: { size: Math.max(LOCAL_QUEUE_MIN, 2 * concurrency) },
+          localQueue: { size: concurrency, ttl: LOCAL_QUEUE_TTL_MS },
           completeJobBatchDelay: 0,
           failJobBatchDelay: 0,
           // Only a signal that nobody listens to here; each dispatch has a deadline of its own.
@@ -110,6 +112,11 @@ export async function startWork(options: WorkOptions): Promise<Working> {
     await Promise.all([runtime.pool.end(), queuePool.end()]);
     throw wordConnectionError(error);
   }
+}
+
+/** The order in which the queue picks: priority, then the moment, then the order of requests. */
+function byPriority(a: Job, b: Job): number {
+  return a.priority - b.priority || a.run_at.getTime() - b.run_at.getTime() || Number(a.id) - Number(b.id);
 }
 
 function openRuntime(options: WorkOptions): Runtime {
