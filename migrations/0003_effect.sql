@@ -31,6 +31,7 @@ create table effects_ledger.request (
 );
 create unique index request_key on effects_ledger.request (key);
 create unique index request_name on effects_ledger.request (task_id, name) where name is not null;
+create index request_by_name on effects_ledger.request (name) where name is not null;
 create index request_requested_at on effects_ledger.request (requested_at);
 call effects_ledger.make_history('effects_ledger.request');
 

@@ -5,7 +5,7 @@
 
 import type { AppliedMigration, AuditWorker, LedgerFacts, PredicateLocks } from "../store/audit-ledger.ts";
 import type { AuditViolation } from "../store/audit-schema.ts";
-import { readMigrations } from "../store/migrate.ts";
+import type { Migration } from "../store/migrate.ts";
 import { closureOf } from "./closure.ts";
 import { formatDuration } from "./duration.ts";
 import { isLive } from "./live-workers.ts";
@@ -32,8 +32,7 @@ export function checkDurability(facts: LedgerFacts): Check {
   return { check: "durability", verdict: "no", says: closure.message, advice: closure.hint };
 }
 
-export async function checkMigrations(applied: readonly AppliedMigration[]): Promise<Check> {
-  const known = await readMigrations();
+export function checkMigrations(applied: readonly AppliedMigration[], known: readonly Migration[]): Check {
   const check = "migrations";
   if (applied.length > known.length) {
     return { check, verdict: "no", says: "the database is newer than this version", advice: "run the newer version" };

@@ -4,8 +4,10 @@
  */
 import type { Command } from "commander";
 import { LedgerError } from "../core/error.ts";
-import { type Ledger, openLedger } from "../ledger.ts";
-import { type Audit, openAudit } from "../store/audit.ts";
+import type { Ledger } from "../ledger.ts";
+import { type Audit, auditOn } from "../store/audit.ts";
+import { checkServer, openPool } from "../store/connection.ts";
+import { readLedger } from "../store/ledger.ts";
 
 /** Options that every command takes. */
 export interface GlobalFlags {
@@ -32,27 +34,54 @@ export function ledgerNameOf(flags: GlobalFlags): string | undefined {
   });
 }
 
-/** A command's connections. */
+/** What a command that reads works with. */
 export interface Connected {
   readonly connectionString: string;
-  readonly ledger: Ledger;
   readonly audit: Audit;
 }
 
-/** Opens the ledger, runs the body, and closes everything, however it ends. @throws as `openLedger` does. */
-export async function withLedger<Result>(
+/**
+ * Opens a reader on the ledger that is meant, runs the body, and closes it, however the body ends.
+ * @throws LedgerError `server_too_old`, `ledger_missing`, `ledger_differs`, or a connection's.
+ */
+export async function withAudit<Result>(
   flags: GlobalFlags,
   body: (connected: Connected) => Promise<Result>,
 ): Promise<Result> {
   const connectionString = connectionStringOf(flags);
-  const name = ledgerNameOf(flags);
-  const ledger = await openLedger({ connectionString, poolMax: 2, ...(name ? { ledger: name } : {}) });
-  const audit = openAudit(connectionString);
+  const meant = ledgerNameOf(flags);
+  const pool = openPool({ connectionString, applicationName: "pg-effects audit", max: 2 });
   try {
-    return await body({ connectionString, ledger, audit });
+    await checkServer(pool);
+    const found = await readLedger(pool);
+    if (!found) {
+      throw new LedgerError("ledger_missing", "this database holds no ledger yet", { hint: "run pg-effects migrate" });
+    }
+    if (meant !== undefined && meant !== found.name) {
+      throw new LedgerError("ledger_differs", `this database holds the ledger ${found.name}, not ${meant}`, {
+        hint: "connect to the other database, or name this ledger",
+      });
+    }
+    return await body({ connectionString, audit: auditOn(pool) });
   } finally {
-    await Promise.all([audit.destroy(), ledger.close()]);
+    await pool.end();
   }
+}
+
+/** The same with the ledger itself, for a command that asks it for something. Loaded here: it brings the queue with it. */
+export async function withLedger<Result>(
+  flags: GlobalFlags,
+  body: (connected: Connected & { readonly ledger: Ledger }) => Promise<Result>,
+): Promise<Result> {
+  return withAudit(flags, async (connected) => {
+    const { openLedger } = await import("../ledger.ts");
+    const ledger = await openLedger({ connectionString: connected.connectionString, poolMax: 2 });
+    try {
+      return await body({ ...connected, ledger });
+    } finally {
+      await ledger.close();
+    }
+  });
 }
 
 /** For `dev` and `demo`, which bring a server of their own: a database that is named all the same is refused, not ignored. */

@@ -26,7 +26,7 @@ export class AmbiguousError extends LedgerError {
   }
 }
 
-interface Failure {
+export interface Failure {
   readonly code: string;
   readonly message: string;
   readonly hint: string;
@@ -47,7 +47,8 @@ export function reportFailure(thrown: unknown, { json, debug }: FailureOptions):
   return exitCodeOf(failure.code);
 }
 
-function wordFailure(thrown: unknown): Failure {
+/** A failure in this project's words: a stable code, what happened, what to do. Without passwords. */
+export function wordFailure(thrown: unknown): Failure {
   const worded = wordConnectionError(thrown);
   const clean = (text: string) => strikeOutPasswords(cleanText(text));
   if (worded instanceof CommanderError) {
@@ -60,7 +61,8 @@ function wordFailure(thrown: unknown): Failure {
   }
   const code = driverCode(worded) ?? "fault";
   if (code === "25006") {
-    return { code, message: "this server is a standby", hint: "connect to the primary; `doctor` says which this is" };
+    const message = "this server takes no writes: it is a standby, or read-only for this login";
+    return { code, message, hint: "connect to the primary; `doctor` says what this one is" };
   }
   const hint = (worded as { hint?: unknown } | null)?.hint;
   return {

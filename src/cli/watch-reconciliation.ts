@@ -21,7 +21,7 @@ import { formatAge } from "./moment.ts";
 import type { Output } from "./output.ts";
 import { calledBy, shortId } from "./short-id.ts";
 import { tableLines } from "./table.ts";
-import { lookUntil, watchSignals } from "./watch.ts";
+import { lookUntil } from "./watch.ts";
 
 /** What of the scope makes exit code 3. */
 export const FAIL_ON = ["new", "any", "none"] as const;
@@ -36,7 +36,13 @@ const OVERLAP_MS = 60_000;
 /** Open effects that are shown one by one. */
 const LEFT_OPEN_SHOWN = 20;
 
-export async function watchReconciliation(audit: Audit, output: Output, id: string, failOn: FailOn): Promise<ExitCode> {
+/** Watches until the end, or until the signal; returns the exit code. */
+export async function watchReconciliation(
+  audit: Audit,
+  output: Output,
+  id: string,
+  { failOn, signal }: { readonly failOn: FailOn; readonly signal: AbortSignal },
+): Promise<ExitCode> {
   const asked = await readReconciliation(audit, id);
   output.event({ event: "requested", ...asked });
   output.line(`reconciliation ${id}  ${asked.in_scope} in scope, ${asked.allows}`);
@@ -45,12 +51,10 @@ export async function watchReconciliation(audit: Audit, output: Output, id: stri
     output.event({ event: "no_worker", operations: alone });
     output.note(`no live worker has ${alone.join(", ")}: it will not run without one; start one: pg-effects worker`);
   }
-  const watching = watchSignals();
   try {
-    const ended = await watchUntilEnd(audit, output, asked, watching.signal);
+    const ended = await watchUntilEnd(audit, output, asked, signal);
     return ended ? await conclusion(audit, output, ended, failOn) : unwatched(output, id);
   } finally {
-    watching.stop();
     output.endProgress();
   }
 }

@@ -7,19 +7,21 @@ import { setTimeout as delay } from "node:timers/promises";
 /** Between two looks, in milliseconds: the first, then up to the last. */
 const LOOK_AGAIN_MS = [50, 100, 200, 300, 500] as const;
 
-/** SIGINT and SIGTERM from now on end the watching instead of the process. */
-export function watchSignals(): { readonly signal: AbortSignal; stop(): void } {
+/**
+ * Runs a body in which SIGINT and SIGTERM end the watching and not the process. It begins before the request is made: else
+ * a signal could come when it stands and nobody was told its id.
+ */
+export async function watching<Result>(body: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
   const controller = new AbortController();
   const onSignal = () => controller.abort();
   process.on("SIGINT", onSignal);
   process.on("SIGTERM", onSignal);
-  return {
-    signal: controller.signal,
-    stop() {
-      process.off("SIGINT", onSignal);
-      process.off("SIGTERM", onSignal);
-    },
-  };
+  try {
+    return await body(controller.signal);
+  } finally {
+    process.off("SIGINT", onSignal);
+    process.off("SIGTERM", onSignal);
+  }
 }
 
 /** Looks until `look` returns something; null where the time was up or the signal came first. */

@@ -74,9 +74,9 @@ export const CLAIMS = {
     says: "charge: freed by force_unlock_workers, as an operator or the 4 hours would: again",
     expects: { attempts: 2, booked: 2, requests: 2 },
   },
-  plain_push_settled: {
-    says: "push: the second try found the branch moved: the right end, and by luck of git's",
-    expects: { attempts: 2, branch_moved: true },
+  plain_push_moved: {
+    says: "push: done, the branch moved: to push a commit a second time does no harm",
+    expects: { done: true, branch_moved: true },
   },
   plain_insert_second: {
     says: "insert: the second try inserted the row: here that is the right thing",
@@ -107,6 +107,10 @@ export const CLAIMS = {
   audit_violations: {
     says: "the books are whole: no violation",
     expects: { violations: 0 },
+  },
+  nothing_twice: {
+    says: "no recipient was asked twice for an effect of pg-effects",
+    expects: { asked_twice: 0 },
   },
   nothing_left: {
     says: "every process has ended and every folder is gone",

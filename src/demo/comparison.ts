@@ -22,7 +22,7 @@ export function compare(story: Story, plain: PlainFacts): readonly Compared[] {
     effect,
     fault,
     ledger_says: words(last(claim)),
-    requests: Number(last(claim)?.observed.requests ?? Number.NaN),
+    requests: last(claim)?.requests ?? Number.NaN,
     plain_requests: plainRequests,
     plain_did: plainDid,
   });
@@ -34,7 +34,7 @@ export function compare(story: Story, plain: PlainFacts): readonly Compared[] {
       plain.charge.requests,
       `${plain.charge.booked} charges, after its lock was freed`,
     ),
-    row("git_push", "answer cut", "push_accepted", plain.push.requests, "found the branch moved at its second try"),
+    row("git_push", "answer cut", "push_accepted", plain.push.requests, pushWords(plain.push)),
     row(
       "postgres_insert",
       "cut before it arrived",
@@ -57,6 +57,10 @@ export function tellComparison(story: Story, compared: readonly Compared[]): voi
     each.plain_did,
   ]);
   for (const line of textTable(COLUMNS, rows)) story.line(`  ${line}`);
+}
+
+function pushWords({ requests }: PlainFacts["push"]): string {
+  return requests > 1 ? "asked again and found the branch moved" : "found the branch moved";
 }
 
 function words(seen: Observation | undefined): string {

@@ -6,6 +6,7 @@ import { dirname } from "node:path";
 import { LedgerError } from "../core/error.ts";
 import { type EmbeddedServer, startEmbedded } from "../postgres/embedded.ts";
 import { openClient } from "../store/connection.ts";
+import { askedTwice } from "./asked.ts";
 import { wantedClaims } from "./claims.ts";
 import { Endings } from "./endings.ts";
 import { type KeptServer, startKept } from "./keep.ts";
@@ -62,12 +63,14 @@ export async function runDemo({ keep, json }: DemoOptions): Promise<number> {
   const differing = story.differing(wantedClaims(kept !== undefined));
   tellEnd(story, differing);
   if (kept) tellKept(story, kept);
-  if (json) printDocument(story, played, differing, kept);
+  if (json) printDocument(story, { differing, played, processes: stage?.processes ?? [], kept });
   return bounds.exitCode ?? (differing.length === 0 && story.faults.length === 0 ? 0 : 1);
 }
 
+/** Also after a fault: whichever process died at whatever moment, these hold. */
 async function checkEnd(stage: Stage, story: Story, kept: KeptServer | undefined): Promise<void> {
   story.chapter("The end");
+  story.saw("nothing_twice", { asked_twice: askedTwice(stage) });
   const { processes, folder, server } = stage;
   if (!kept) story.saw("nothing_left", await left(processes, [folder, dirname(server.dataDirectory)]));
   else {

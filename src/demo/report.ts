@@ -3,7 +3,7 @@
 import { withParts } from "./databases.ts";
 import type { KeptServer } from "./keep.ts";
 import type { Played } from "./play.ts";
-import type { Story } from "./story.ts";
+import type { Difference, Story } from "./story.ts";
 
 /** What the demo is, before the first scene. */
 export function tellBeginning(story: Story): void {
@@ -15,15 +15,20 @@ export function tellBeginning(story: Story): void {
   );
 }
 
-export function tellEnd(story: Story, differing: readonly string[]): void {
+export function tellEnd(story: Story, differing: readonly Difference[]): void {
   const seconds = (story.elapsedMs / 1_000).toFixed(0);
   story.line("");
   if (differing.length === 0 && story.faults.length === 0) {
     story.line(`${story.observations.length} claims, each observed to hold, in ${seconds} s.`);
     return;
   }
-  story.line(`This run is not what the demo claims, after ${seconds} s:`);
-  for (const what of [...story.faults, ...differing]) story.line(`  ${what}`);
+  story.line(`This run is not what the demo claims, after ${seconds} s and ${story.observations.length} claims:`);
+  for (const fault of story.faults) story.line(`  ${fault}`);
+  // After a fault the scenes that were not played are no news.
+  const seen = new Set<string>(story.observations.map(({ claim }) => claim));
+  for (const { claim, what } of differing) {
+    if (seen.has(claim) || story.faults.length === 0) story.line(`  ${claim}: ${what}`);
+  }
 }
 
 export function tellKept(story: Story, kept: KeptServer): void {
@@ -34,13 +39,15 @@ export function tellKept(story: Story, kept: KeptServer): void {
   story.line(`  remove    kill ${kept.keeperId}     stops the server and removes its folder`);
 }
 
+export interface Told {
+  readonly differing: readonly Difference[];
+  readonly played: Played | undefined;
+  readonly processes: readonly number[];
+  readonly kept: KeptServer | undefined;
+}
+
 /** One document on stdout. The password stands in `kept.connection_string` only. */
-export function printDocument(
-  story: Story,
-  played: Played | undefined,
-  differing: readonly string[],
-  kept: KeptServer | undefined,
-): void {
+export function printDocument(story: Story, { differing, played, processes, kept }: Told): void {
   const document = {
     holds: differing.length === 0 && story.faults.length === 0,
     duration_ms: story.elapsedMs,
@@ -49,6 +56,8 @@ export function printDocument(
     faults: story.faults,
     effects: played?.compared ?? [],
     audit: played?.audit ?? [],
+    // Of the server and of the workers, all ended unless kept.
+    processes,
     kept: kept
       ? { connection_string: ledgerOf(kept), data_directory: kept.dataDirectory, process_id: kept.keeperId }
       : null,

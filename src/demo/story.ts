@@ -15,8 +15,15 @@ export interface Observation {
   readonly expected: Observed;
   readonly observed: Observed;
   readonly holds: boolean;
+  /** What the recipient counted, where the claim is about a recipient. */
+  readonly requests: number | null;
   /** Since the demo began. */
   readonly after_ms: number;
+}
+
+export interface Difference {
+  readonly claim: ClaimName;
+  readonly what: "not observed" | "saw something else";
 }
 
 export class Story {
@@ -46,14 +53,15 @@ export class Story {
     this.line(this.#styled("bold", title));
   }
 
-  /** Checks an observation against its claim, and tells it. */
-  saw(claim: ClaimName, observed: Observed): void {
+  /** Checks an observation against its claim, and tells it. `told`: a count that is shown and not claimed. */
+  saw(claim: ClaimName, observed: Observed, told?: { readonly requests: number }): void {
     const { says, expects: expected } = CLAIMS[claim];
     const holds = isDeepStrictEqual({ ...observed }, { ...expected });
-    this.observations.push({ claim, says, expected, observed, holds, after_ms: this.elapsedMs });
+    const requests = typeof observed.requests === "number" ? observed.requests : (told?.requests ?? null);
+    this.observations.push({ claim, says, expected, observed, holds, requests, after_ms: this.elapsedMs });
     this.#where = says;
     const mark = holds ? this.#styled("green", "ok") : this.#styled("red", "NO");
-    this.line(`  ${mark}  ${says.padEnd(SAYS_WIDTH)}  ${counted(observed)}`.trimEnd());
+    this.line(`  ${mark}  ${says.padEnd(SAYS_WIDTH)}  ${requests === null ? "" : counted(requests)}`.trimEnd());
     if (!holds) this.line(`      claimed ${JSON.stringify(expected)}, saw ${JSON.stringify(observed)}`);
   }
 
@@ -70,11 +78,11 @@ export class Story {
   }
 
   /** The claims that were not observed to hold, each with what is wrong. */
-  differing(wanted: readonly ClaimName[]): readonly string[] {
-    return wanted.flatMap((claim) => {
+  differing(wanted: readonly ClaimName[]): readonly Difference[] {
+    return wanted.flatMap((claim): readonly Difference[] => {
       const seen = this.observations.filter((each) => each.claim === claim);
-      if (seen.length === 0) return [`${claim}: not observed`];
-      return seen.every(({ holds }) => holds) ? [] : [`${claim}: saw something else`];
+      if (seen.length === 0) return [{ claim, what: "not observed" }];
+      return seen.every(({ holds }) => holds) ? [] : [{ claim, what: "saw something else" }];
     });
   }
 
@@ -83,7 +91,7 @@ export class Story {
   }
 }
 
-function counted({ requests }: Observed): string {
-  if (typeof requests !== "number") return "";
+/** `1 request`, `2 requests`. */
+export function counted(requests: number): string {
   return requests === 1 ? "1 request" : `${requests} requests`;
 }

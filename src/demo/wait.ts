@@ -6,7 +6,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { LedgerError } from "../core/error.ts";
 
 /** What takes longer than this has gone wrong, also on a busy machine. */
-export const WAIT_MS_MAX = 20_000;
+export const WAIT_MS_MAX = 30_000;
 
 const LOOK_AGAIN_MS = 100;
 

@@ -4,6 +4,7 @@
  * audit-reconciliation.ts.
  */
 import { type ExpressionBuilder, Kysely, PostgresDialect, sql } from "kysely";
+import type pg from "pg";
 import type { State } from "../core/state.ts";
 import type {
   AuditCost,
@@ -14,14 +15,12 @@ import type {
   AuditTimeline,
   AuditUnresolved,
 } from "./audit-schema.ts";
-import { openPool } from "./connection.ts";
 
-/** A reader of the audit schema. `destroy` ends its connections. */
+/** A reader of the audit schema. */
 export type Audit = Kysely<AuditDatabase>;
 
-/** Opens a reader. It connects at its first question. */
-export function openAudit(connectionString: string): Audit {
-  const pool = openPool({ connectionString, applicationName: "pg-effects audit", max: 2 });
+/** A reader on a pool, which stays its opener's to end. */
+export function auditOn(pool: pg.Pool): Audit {
   return new Kysely<AuditDatabase>({ dialect: new PostgresDialect({ pool }) });
 }
 

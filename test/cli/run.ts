@@ -116,7 +116,7 @@ async function ending(child: ChildProcess, args: readonly string[], options: Run
 }
 
 /** As they were given and as they read decoded. Short ones are words that may be printed for other reasons. */
-function passwordsIn(texts: readonly (string | undefined)[]): readonly string[] {
+export function passwordsIn(texts: readonly (string | undefined)[]): readonly string[] {
   return texts.flatMap((given) => {
     if (given === undefined || !URL.canParse(given)) return [];
     const { password } = new URL(given);

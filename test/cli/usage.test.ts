@@ -1,9 +1,8 @@
 /** What the command line says when it is called wrongly: before any server is asked. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { exitCodeOf } from "../../src/cli/exit-code.ts";
-import { type Failure, wordFailure } from "../../src/cli/failure.ts";
 import { createProgram } from "../../src/cli/program.ts";
+import { refusal } from "./refusal.ts";
 import { cli, failing } from "./run.ts";
 
 const NOBODY = "postgres://ana:hunter22-secret@127.0.0.1:1/none"; // port 1: nobody listens
@@ -20,20 +19,15 @@ const COMMANDS: readonly (readonly string[])[] = [
   ["reconcile", "--all", "--deadline", "1s"],
 ];
 
-// Commands that run in this process must not find the developer's own.
-delete process.env.DATABASE_URL;
-delete process.env.PG_EFFECTS_LEDGER;
-
 describe("without a connection string", () => {
   test("every command but dev and demo refuses, and says how to give one", async () => {
     const visible = createProgram().commands.filter((command) => !("_hidden" in command && command._hidden));
     const known = [...COMMANDS.map(([name]) => name), "dev", "demo"].sort();
     assert.deepEqual(visible.map((command) => command.name()).sort(), known);
     for (const args of COMMANDS) {
-      const { code, hint } = await failureOf(args);
-      assert.equal(code, "connection_string_missing", args[0]);
+      const { exit, code, hint } = await refusal(args);
+      assert.deepEqual([exit, code], [2, "connection_string_missing"], args[0]);
       assert.match(hint, /DATABASE_URL/);
-      assert.equal(exitCodeOf(code), 2);
     }
   });
 
@@ -76,10 +70,8 @@ describe("wrong usage exits 2", () => {
 
   for (const [what, args, code] of wrong) {
     test(what, async () => {
-      const failure = await failureOf([...args, ...onNobody(args)]);
-      assert.equal(failure.code, code);
-      assert.equal(exitCodeOf(failure.code), 2);
-      assert.notEqual(failure.hint, "");
+      const refused = await refusal(args, args.includes("--database") ? undefined : NOBODY);
+      assert.deepEqual([refused.exit, refused.code], [2, code]);
     });
   }
 
@@ -105,8 +97,8 @@ test("what is not built yet is refused as such, with exit code 4", async () => {
   ];
   const scoped = ["reconcile", "--all", "--deadline", "1m"];
   for (const args of [...unbuilt, [...scoped, "--include-uncertain"], [...scoped, "--allow-resubmit"]]) {
-    const { code } = await failureOf([...args, "--database", NOBODY]);
-    assert.deepEqual([code, exitCodeOf(code)], ["0A000", 4], args.join(" "));
+    const { exit, code } = await refusal(args, NOBODY);
+    assert.deepEqual([exit, code], [4, "0A000"], args.join(" "));
   }
 });
 
@@ -126,18 +118,3 @@ test("--help and --version exit 0, on stdout", async () => {
   assert.match(help.stdout, /Exit codes:\n {2}0 {2}done/);
   assert.match(version.stdout, /^\d+\.\d+\.\d+\n$/);
 });
-
-/** How a command fails in this process: parsed and run as main.ts does it. */
-async function failureOf(args: readonly string[]): Promise<Failure> {
-  try {
-    await createProgram().parseAsync(args, { from: "user" });
-  } catch (thrown) {
-    return wordFailure(thrown);
-  }
-  assert.fail(`${args.join(" ")} did not fail`);
-}
-
-/** A server that would be asked, were the command right; not where the case names one itself. */
-function onNobody(args: readonly string[]): readonly string[] {
-  return args.includes("--database") ? [] : ["--database", NOBODY];
-}

@@ -13,6 +13,9 @@ import { waitFor } from "../harness/wait.ts";
 
 const MAIN = fileURLToPath(new URL("../../src/cli/main.ts", import.meta.url));
 
+/** The demo's own: it has ended by then, so that a word which did not come will not come. */
+const OWN_BOUND_MS = 90_000;
+
 /** Where the server's user cannot run the installed programs, a copy of them stays, for the next start. */
 const SHARED_COPY = /^pg-effects-.+-\d+\.\d+\.\d+.*-\d+$/;
 
@@ -22,7 +25,14 @@ before(async () => {
   scratch = await mkdtemp(join(tmpdir(), "pg-effects-test-"));
   await chmod(scratch, 0o777); // the server's user must get through
 });
-after(() => rm(scratch, { recursive: true }));
+const demos: Demo[] = [];
+after(async () => {
+  for (const { process, ended } of demos) {
+    process.kill(); // of a test that failed half-way; it ends in order
+    await ended;
+  }
+  await rm(scratch, { recursive: true, maxRetries: 5 });
+});
 beforeEach(assertNothingLeft);
 
 interface Document {
@@ -108,11 +118,17 @@ function startDemo(...flags: readonly string[]): Demo {
   }
   const ended = once(child, "close");
   const told = (words: string) =>
-    waitFor(`the words ${words}`, () => {
-      assert.equal(child.exitCode, null, printed);
-      return printed.includes(words);
-    });
-  return { process: child, ended, output: () => printed, told };
+    waitFor(
+      `the words ${words}`,
+      () => {
+        assert.equal(child.exitCode, null, printed);
+        return printed.includes(words);
+      },
+      { timeoutMs: OWN_BOUND_MS },
+    );
+  const demo = { process: child, ended, output: () => printed, told };
+  demos.push(demo);
+  return demo;
 }
 
 async function assertNothingLeft(): Promise<void> {

@@ -26,7 +26,7 @@ export async function openGallery(subject: TestLedger): Promise<Readonly<Record<
   });
   const { operation: paused } = countedOperation("send_later");
   const worker = await subject.work({ operations: [operation, paused] });
-  await subject.sql("update effects_ledger.operation set paused_at = clock_timestamp() where operation = 'send_later'");
+  await subject.sql("select effects.pause('operation', 'send_later', 'a test')");
   await ledger.openTask(GALLERY_TASK, { budgets: { usd_cents: 1_000n } });
   const request = (to: string, notBefore?: Date) =>
     ledger.enqueue(

@@ -16,11 +16,11 @@ export async function waitFor<Seen>(
   what: string,
   look: () => Promise<Seen> | Seen,
   { timeoutMs = TIMEOUT_MS }: { readonly timeoutMs?: number } = {},
-): Promise<NonNullable<Seen>> {
+): Promise<Exclude<Seen, null | undefined | false | 0 | "">> {
   const deadline = performance.now() + timeoutMs;
   for (;;) {
     const seen = await look();
-    if (seen) return seen;
+    if (seen) return seen as Exclude<Seen, null | undefined | false | 0 | "">;
     assert.ok(performance.now() < deadline, `never came within ${timeoutMs} ms: ${what}`);
     await delay(LOOK_AGAIN_MS);
   }

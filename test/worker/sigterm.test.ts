@@ -18,8 +18,8 @@ test("a worker that is told to end lets a dispatch finish and exits 0, and the n
   const id = await ledger.enqueue(postNote, { url: recipient.url("running") });
   await held.reached;
   await first.terminate();
-  await subject.child();
-  assert.deepEqual(await ledger.observe(id), { state: "admitted", unresolved: false });
+  const next = await subject.child();
+  assert.deepEqual({ ...(await ledger.observe(id)) }, { state: "admitted", unresolved: false });
   held.release();
   assert.equal(await first.exited, 0, first.output());
   assert.equal(first.output(), "");
@@ -33,11 +33,28 @@ test("a worker that is told to end lets a dispatch finish and exits 0, and the n
   await subject.idle();
   assert.equal(recipient.hits("running"), 1);
   assert.deepEqual({ ...(await ledger.observe(id)) }, accepted);
+  await next.terminate();
+  assert.equal(await next.exited, 0);
 });
 
-test("what a worker had not admitted when it was told to end is run by the next one", async () => {
-  recipient.receiver.answerWith(respondJson(200, { receipt: "r1" }));
-  for (const { id } of await subject.sql<{ id: string }>("select worker as id from effects_ledger.worker where stopped_at is null")) {
-    assert.ok(id); // the next worker of the test above takes this one's jobs, too, were it not for the order below
-  }
+test("what a worker had taken and not admitted when it was told to end is run by the next one", async () => {
+  const held = recipient.proxy.holdReply({ to: contains(" /catalogue HTTP") });
+  const preparing = await ledger.enqueue(postNote, { url: recipient.url("a"), reads: recipient.url("catalogue") });
+  const queued = await ledger.enqueue(postNote, { url: recipient.url("b") }, { priority: 1 });
+  const first = await subject.child({ concurrency: 1 });
+  await held.reached;
+  assert.equal(await subject.value("select count(*) from effects_queue.jobs where locked_at is not null"), "2");
+  await first.terminate();
+  held.release();
+  assert.equal(await first.exited, 0, first.output());
+  assert.equal(
+    await subject.value("select count(*) from audit.events where event = 'admitted'"),
+    "1",
+    "the first test's",
+  );
+  assert.equal(await subject.value("select count(*) from effects_queue.jobs where locked_at is null"), "2");
+
+  await subject.child();
+  for (const id of [preparing, queued]) assert.equal((await subject.ended(id)).state, "accepted");
+  assert.deepEqual([recipient.hits("a"), recipient.hits("b")], [1, 1]);
 });

@@ -21,7 +21,7 @@ import {
   checkWorkers,
 } from "../checks.ts";
 import { closureOf } from "../closure.ts";
-import { type GlobalFlags, withLedger } from "../connection.ts";
+import { type GlobalFlags, withAudit } from "../connection.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import type { Output } from "../output.ts";
 
@@ -41,13 +41,14 @@ export function addDoctor(program: Command): void {
 }
 
 async function run(output: Output, flags: GlobalFlags): Promise<ExitCode> {
-  return withLedger(flags, async ({ audit }) => {
+  return withAudit(flags, async ({ audit }) => {
     const facts = await readLedger(audit);
+    const { readMigrations } = await import("../../store/migrate.ts"); // it brings the queue with it
     const checks: readonly Check[] = [
       checkLedger(facts),
       checkDurability(facts),
       { check: "server", verdict: "ok", says: `Postgres ${facts.server_version}` }, // an older one was refused before
-      await checkMigrations(await readApplied(audit)),
+      checkMigrations(await readApplied(audit), await readMigrations()),
       checkPredicateLocks(await readPredicateLocks(audit)),
       checkWorkers(await readWorkers(audit)),
       checkGrace(await largestDispatchMs(audit)),

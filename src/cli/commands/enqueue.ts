@@ -1,23 +1,25 @@
 /** `enqueue`: requests an effect, as any service does, and waits for its ending where that is asked for. */
 import { type Command, Option } from "commander";
 import { cleanText } from "../../core/text.ts";
-import { findEffects, readClock, readStory } from "../../store/audit.ts";
+import { readClock, readStory } from "../../store/audit.ts";
 import { readLedger } from "../../store/audit-ledger.ts";
 import type { AuditEffect } from "../../store/audit-schema.ts";
 import { enqueueText, type TextRequest } from "../../store/enqueue-text.ts";
 import { conclude, withExamples } from "../action.ts";
 import { closureOf } from "../closure.ts";
-import { type Connected, type GlobalFlags, withLedger } from "../connection.ts";
+import { type Connected, type GlobalFlags, withAudit } from "../connection.ts";
 import { parseDuration } from "../duration.ts";
 import { bodyWords } from "../evidence-words.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
+import { findEffect } from "../find-effect.ts";
 import { readInputText } from "../input-text.ts";
 import { withoutWorker } from "../live-workers.ts";
 import { parseMoment } from "../moment.ts";
 import { wholeNumber } from "../number.ts";
 import type { Output } from "../output.ts";
 import { standingWords } from "../standing-words.ts";
-import { lookUntil, watchSignals } from "../watch.ts";
+import { timelineWords } from "../timeline-words.ts";
+import { lookUntil, watching } from "../watch.ts";
 
 interface EnqueueFlags {
   readonly task?: string;
@@ -29,7 +31,8 @@ interface EnqueueFlags {
   readonly wait?: number;
 }
 
-const INT_MAX = 2_147_483_647;
+/** The queue's priorities are smallints. */
+const PRIORITY_MAX = 32_767;
 
 export function addEnqueue(program: Command): void {
   const command = program
@@ -46,7 +49,7 @@ export function addEnqueue(program: Command): void {
     .option("--name <name>", "one business fact: the same name with the same request is the same effect")
     .option("--not-before <moment>", "not sent before: 2026-11-30T02:00Z, 02:00, or 2h for in two hours")
     .option("--expires-at <moment>", "declined if it was not admitted by then; same forms")
-    .option("--priority <n>", "smaller goes first (default: 0)", wholeNumber(-INT_MAX, INT_MAX))
+    .option("--priority <n>", "smaller goes first (default: 0)", wholeNumber(-PRIORITY_MAX - 1, PRIORITY_MAX))
     .addOption(
       new Option("--on-denial <how>", "what a denial does: makes it wait (default), or declines it at once").choices([
         "wait",
@@ -82,48 +85,69 @@ async function run(
     priority,
     onDenial,
   };
-  return withLedger(flags, async (connected) => {
+  return withAudit(flags, (connected) =>
+    flags.wait === undefined
+      ? enqueue(connected, output, request)
+      : enqueueAndWait(connected, output, request, flags.wait),
+  );
+}
+
+async function enqueue(connected: Connected, output: Output, request: TextRequest): Promise<ExitCode> {
+  const obstacles = await obstaclesOf(connected, request.operation);
+  const id = await enqueueText(connected.connectionString, request);
+  output.line(id);
+  output.document({ effect_id: id });
+  for (const obstacle of obstacles) output.note(`it waits: ${obstacle}`);
+  return EXIT.done;
+}
+
+async function enqueueAndWait(
+  connected: Connected,
+  output: Output,
+  request: TextRequest,
+  timeoutMs: number,
+): Promise<ExitCode> {
+  return watching(async (signal) => {
+    const obstacles = await obstaclesOf(connected, request.operation);
     const id = await enqueueText(connected.connectionString, request);
     output.line(id);
-    await noteObstacles(connected, output, operation);
-    if (flags.wait === undefined) {
-      output.document({ effect_id: id });
-      return EXIT.done;
-    }
     if (output.json) output.note(`waiting for effect ${id}`); // whatever happens to the document, the id is told
-    return waitForEnding(connected, output, id, flags.wait);
+    for (const obstacle of obstacles) output.note(`it waits: ${obstacle}`);
+    return waitForEnding(connected, output, id, { timeoutMs, signal });
   });
 }
 
-/** What will keep it waiting, said at once. The request stands all the same. */
-async function noteObstacles({ audit }: Connected, output: Output, operation: string): Promise<void> {
+/** What will keep it waiting. Looked at before the request, after which nothing may fail but the waiting. */
+async function obstaclesOf({ audit }: Connected, operation: string): Promise<readonly string[]> {
   const closure = closureOf(await readLedger(audit));
-  if (closure) output.note(`it waits: the ledger is closed (${closure.code}): ${closure.message}`);
-  const [missing] = await withoutWorker(audit, [operation]);
-  if (missing !== undefined) output.note(`it waits: no live worker has ${missing}; start one: pg-effects worker`);
+  const missing = await withoutWorker(audit, [operation]);
+  return [
+    ...(closure ? [`the ledger is closed (${closure.code}): ${closure.message}`] : []),
+    ...missing.map((name) => `no live worker has ${name}; start one: pg-effects worker`),
+  ];
 }
 
-async function waitForEnding({ audit }: Connected, output: Output, id: string, timeoutMs: number): Promise<ExitCode> {
-  const look = async (): Promise<AuditEffect | null> =>
-    (await findEffects(audit, { by: "id", value: id }, 1))[0] ?? null;
-  const watching = watchSignals();
-  const ended = await lookUntil(
-    async () => {
-      const effect = await look();
-      return effect && exitOf(effect) !== EXIT.deadline ? effect : null;
-    },
-    { timeoutMs, signal: watching.signal },
-  );
-  watching.stop();
+async function waitForEnding(
+  { audit }: Connected,
+  output: Output,
+  id: string,
+  until: { readonly timeoutMs: number; readonly signal: AbortSignal },
+): Promise<ExitCode> {
+  const look = () => findEffect(audit, id);
+  const ended = await lookUntil(async () => {
+    const effect = await look();
+    return exitOf(effect) === EXIT.deadline ? null : effect;
+  }, until);
   const effect = ended ?? (await look());
-  if (!effect) return EXIT.fault;
-  const { hint, evidence } = await readStory(audit, effect);
-  output.document({ effect_id: id, effect, evidence, hint });
+  const { hint, evidence, timeline } = await readStory(audit, effect);
+  output.document({ effect_id: id, effect, evidence, timeline, hint });
   output.line(standingWords(effect, await readClock(audit)));
   if (hint !== null) output.line(`  ${hint}`);
+  const last = timeline.at(-1);
+  if (last && (effect.unresolved || effect.state === "declined")) output.line(`  ${cleanText(timelineWords(last))}`);
   for (const each of evidence) output.line(`  ${cleanText(bodyWords(each))}`);
   if (!ended) output.note(`it goes on: pg-effects show ${id}`);
-  return !ended && watching.signal.aborted ? EXIT.interrupted : exitOf(effect);
+  return !ended && until.signal.aborted ? EXIT.interrupted : exitOf(effect);
 }
 
 /** `deadline` where it has not ended. */

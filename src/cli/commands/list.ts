@@ -4,7 +4,7 @@ import { LedgerError } from "../../core/error.ts";
 import { STATES, type State } from "../../core/state.ts";
 import { type Audit, isKnown, listEffects, readClock } from "../../store/audit.ts";
 import { conclude, withExamples } from "../action.ts";
-import { type GlobalFlags, withLedger } from "../connection.ts";
+import { type GlobalFlags, withAudit } from "../connection.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { formatMoment, parseMoment } from "../moment.ts";
 import { wholeNumber } from "../number.ts";
@@ -38,7 +38,7 @@ export function addList(program: Command): void {
 async function run(output: Output, flags: ListFlags & GlobalFlags): Promise<ExitCode> {
   const { state, operation, task, limit } = flags;
   const since = flags.since === undefined ? undefined : parseMoment(flags.since, "past");
-  return withLedger(flags, async ({ audit }) => {
+  return withAudit(flags, async ({ audit }) => {
     const effects = await listEffects(audit, { state, operation, task, since, limit });
     if (effects.length === 0) await refuseUnknown(audit, flags);
     const now = await readClock(audit);

@@ -1,7 +1,6 @@
 /** `migrate`: brings a database to this version and founds its ledger. */
 import type { Command } from "commander";
 import { notBuilt } from "../../core/error.ts";
-import { migrate } from "../../store/migrate.ts";
 import { conclude, withExamples } from "../action.ts";
 import { connectionStringOf, type GlobalFlags, ledgerNameOf } from "../connection.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
@@ -28,6 +27,7 @@ async function run(output: Output, flags: MigrateFlags & GlobalFlags): Promise<E
   const connectionString = connectionStringOf(flags);
   const name = ledgerNameOf(flags);
   if (flags.roles !== undefined) throw notBuilt("migrate --roles");
+  const { migrate } = await import("../../store/migrate.ts"); // it brings the queue with it
   const { applied, ledger } = await migrate({ connectionString, ...(name ? { ledger: name } : {}) });
   output.document({ ledger, applied });
   for (const migration of applied) output.line(`applied  ${migration}`);

@@ -11,6 +11,7 @@ import { findEffect } from "../find-effect.ts";
 import { parseMoment } from "../moment.ts";
 import { wholeNumber } from "../number.ts";
 import type { Output } from "../output.ts";
+import { watching } from "../watch.ts";
 import { FAIL_ON, type FailOn, watchReconciliation } from "../watch-reconciliation.ts";
 
 interface ReconcileFlags {
@@ -77,18 +78,20 @@ async function run(output: Output, flags: ReconcileFlags & GlobalFlags): Promise
   return withLedger(flags, async (connected) => {
     await refuseClosed(connected);
     const effect = flags.effect === undefined ? undefined : (await findEffect(connected.audit, flags.effect)).effect_id;
-    const id = await connected.ledger.reconcile({
-      deadlineMs: deadline,
-      ...(all ? { all } : {}),
-      ...(effect === undefined ? {} : { effect }),
-      ...(task === undefined ? {} : { task }),
-      ...(operation === undefined ? {} : { operation }),
-      ...(from === undefined ? {} : { since: from }),
-      ...(olderThan === undefined ? {} : { olderThanMs: olderThan }),
-      ...(allowFence ? { allowFence } : {}),
-      ...(confirmCount === undefined ? {} : { confirmCount }),
+    return watching(async (signal) => {
+      const id = await connected.ledger.reconcile({
+        deadlineMs: deadline,
+        ...(all ? { all } : {}),
+        ...(effect === undefined ? {} : { effect }),
+        ...(task === undefined ? {} : { task }),
+        ...(operation === undefined ? {} : { operation }),
+        ...(from === undefined ? {} : { since: from }),
+        ...(olderThan === undefined ? {} : { olderThanMs: olderThan }),
+        ...(allowFence ? { allowFence } : {}),
+        ...(confirmCount === undefined ? {} : { confirmCount }),
+      });
+      return watchReconciliation(connected.audit, output, id, { failOn: flags.failOn, signal });
     });
-    return watchReconciliation(connected.audit, output, id, flags.failOn);
   });
 }
 

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { type EffectStory, readClock, readStory } from "../../store/audit.ts";
 import type { AuditCost, AuditEffect } from "../../store/audit-schema.ts";
 import { conclude, withExamples } from "../action.ts";
-import { type GlobalFlags, withLedger } from "../connection.ts";
+import { type GlobalFlags, withAudit } from "../connection.ts";
 import { evidenceWords } from "../evidence-words.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { EFFECT_HELP, findEffect } from "../find-effect.ts";
@@ -27,7 +27,7 @@ export function addShow(program: Command): void {
 }
 
 async function run(output: Output, flags: GlobalFlags, given: string): Promise<ExitCode> {
-  return withLedger(flags, async ({ audit }) => {
+  return withAudit(flags, async ({ audit }) => {
     const effect = await findEffect(audit, given);
     const story = await readStory(audit, effect);
     output.document({ effect, ...story });

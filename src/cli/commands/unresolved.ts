@@ -9,7 +9,7 @@ import {
   UNRESOLVED_GROUPS,
 } from "../../store/audit.ts";
 import { conclude, withExamples } from "../action.ts";
-import { type GlobalFlags, withLedger } from "../connection.ts";
+import { type GlobalFlags, withAudit } from "../connection.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { formatAge } from "../moment.ts";
 import { wholeNumber } from "../number.ts";
@@ -35,7 +35,7 @@ export function addUnresolved(program: Command): void {
 }
 
 async function run(output: Output, flags: UnresolvedFlags & GlobalFlags): Promise<ExitCode> {
-  return withLedger(flags, async ({ audit }) => {
+  return withAudit(flags, async ({ audit }) => {
     const count = await countUnresolved(audit);
     if (flags.by) await showSums(audit, output, flags.by, flags.limit);
     else await showEach(audit, output, flags.limit, count);

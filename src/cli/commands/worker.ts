@@ -7,7 +7,6 @@ import { type GlobalFlags, withLedger } from "../connection.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { wholeNumber } from "../number.ts";
 import type { Output } from "../output.ts";
-import { runUntilSignal, startWorker } from "../run-worker.ts";
 import { workerLog } from "../worker-log.ts";
 
 interface WorkerFlags {
@@ -34,6 +33,7 @@ async function run(output: Output, flags: WorkerFlags & GlobalFlags): Promise<Ex
   return withLedger(flags, async ({ ledger, audit }) => {
     const closure = closureOf(await readLedger(audit));
     if (closure) log("warning", `the ledger is closed, nothing is admitted (${closure.code}): ${closure.message}`);
+    const { runUntilSignal, startWorker } = await import("../run-worker.ts");
     const started = await startWorker(ledger, flags.tasks, log, flags.concurrency);
     const { working, release, operations } = started;
     output.event({ event: "ready", worker: working.id, ledger: ledger.name, release, operations });

@@ -8,7 +8,7 @@ import { BEYOND_CENTS } from "../scenes/budget.ts";
 import { CENTS } from "../scenes/charge.ts";
 import { THE_INSERT } from "../scenes/insert.ts";
 import { MAIL, mailsTo, THE_MESSAGE } from "../scenes/mail.ts";
-import { THE_PUSH } from "../scenes/push.ts";
+import { THE_PUSH, THE_REPORT } from "../scenes/push.ts";
 import type { Stage } from "../stage.ts";
 import { reached, until } from "../wait.ts";
 import { startPlainWorker } from "../workers.ts";
@@ -25,7 +25,7 @@ const JOBS_MS_MAX = 40_000;
 export interface PlainFacts {
   readonly locked: { signal: string | null; locked: boolean; attempts: number; requests: number };
   readonly charge: { attempts: number; booked: number; requests: number };
-  readonly push: { attempts: number; branch_moved: boolean; requests: number };
+  readonly push: { attempts: number; branch_moved: boolean; requests: number; requests_in_first_try: number };
   readonly insert: { attempts: number; rows: number; requests: number };
   readonly mail: { attempts: number; requests: number };
   readonly budget: { attempts: number; booked: number; requests: number };
@@ -34,7 +34,12 @@ export interface PlainFacts {
 export async function playPlain(stage: Stage): Promise<PlainFacts> {
   const { cards, git, mail, plain, signal, databases } = stage;
   const reports: JobReport[] = [];
-  const onReport = (report: JobReport) => reports.push(report);
+  const pushes = () => git.pushesTo(`refs/heads/${BRANCH}`);
+  let pushesInFirstTry = 0;
+  const onReport = (report: JobReport) => {
+    reports.push(report);
+    if (report.key === "push" && report.attempts === 1) pushesInFirstTry = pushes();
+  };
   const attemptsOf = (key: string) =>
     reports.find((report) => report.key === key && report.ended === "success")?.attempts;
   const succeeded = async (...keys: readonly string[]) => {
@@ -51,7 +56,7 @@ export async function playPlain(stage: Stage): Promise<PlainFacts> {
 
   const commit = await git.commit({ content: "release 7\n", message: "Release 7, plain" });
   await git.moveBranch(BRANCH, git.initialCommit);
-  plain.git.cutReply({ to: THE_PUSH });
+  plain.git.cutReply({ to: THE_PUSH, after: THE_REPORT });
   plain.recipient.cutBeforeRequest({ match: THE_INSERT });
   plain.mail.cutReply({ to: THE_MESSAGE });
   await startPlainWorker(stage, "the plain worker", onReport);
@@ -80,7 +85,8 @@ export async function playPlain(stage: Stage): Promise<PlainFacts> {
     push: {
       attempts: attemptsOf("push") ?? 0,
       branch_moved: (await git.ref(`refs/heads/${BRANCH}`)) === commit,
-      requests: git.pushesTo(`refs/heads/${BRANCH}`),
+      requests: pushes(),
+      requests_in_first_try: pushesInFirstTry,
     },
     insert: { attempts: attemptsOf("insert") ?? 0, ...(await countShipments(databases.pools.recipient, "plain")) },
     mail: { attempts: attemptsOf("mail") ?? 0, requests: mailsTo(mail, TO) },

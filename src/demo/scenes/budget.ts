@@ -7,7 +7,7 @@ import { WAIT_MS_MAX } from "../wait.ts";
 /** What the task may spend in all. */
 export const BUDGET_CENTS = 5_000n;
 export const BEYOND_CENTS = 9_900;
-const CUSTOMER = "customer:43";
+export const CUSTOMER = "customer:43";
 
 export async function askBeyondTheBudget(stage: Stage, story: Story, task: string): Promise<void> {
   const { cards, ledger } = stage;

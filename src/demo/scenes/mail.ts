@@ -11,7 +11,7 @@ import { reached } from "../wait.ts";
 export const THE_MESSAGE: Match = contains("\r\n.\r\n");
 
 export const MAIL = { from: "shop@example.test", subject: "Your receipt", text: "Order 1001: paid." } as const;
-const TO = "ana@example.test";
+export const TO = "ana@example.test";
 
 export async function loseThe250(stage: Stage, story: Story, task: string): Promise<void> {
   const { effects, ledger, mail, signal } = stage;

@@ -9,12 +9,15 @@ import { reached } from "../wait.ts";
 /** Not the advertisement before it, which is a GET. */
 export const THE_PUSH: Match = contains("POST /repository.git/git-receive-pack");
 
-const BRANCH = "refs/heads/main";
+/** The end of git's report on a branch: by then the ref has moved. */
+export const THE_REPORT: Match = contains("ok refs/heads/");
+
+export const BRANCH = "refs/heads/main";
 
 export async function cutTheAnswerOfAPush(stage: Stage, story: Story, task: string): Promise<void> {
   const { effects, git, ledger, signal } = stage;
   const commit = await git.commit({ content: "release 7\n", message: "Release 7" });
-  const cut = effects.git.cutReply({ to: THE_PUSH });
+  const cut = effects.git.cutReply({ to: THE_PUSH, after: THE_REPORT });
   const effectId = await ledger.enqueue(
     gitPush,
     { remote: git.urlAt(effects.git.port), branch: "main", commit, repository: git.workFolder },
