@@ -13,8 +13,8 @@ import {
   type Statement,
   type TaskOptions,
 } from "./request/request.ts";
-import { checkServer, openPool, wordConnectionError } from "./store/connection.ts";
-import { observeEffect, readLedger } from "./store/ledger.ts";
+import { openPool, wordConnectionError } from "./store/connection.ts";
+import { findLedger, observeEffect } from "./store/ledger.ts";
 import { pause } from "./store/transaction.ts";
 import { releaseOf } from "./worker/implementation.ts";
 import { loadTasks, runOperations } from "./worker/operations.ts";
@@ -57,15 +57,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     max: options.poolMax ?? 4,
   });
   try {
-    await checkServer(pool);
-    const found = await readLedger(pool);
-    if (!found)
-      throw new LedgerError("ledger_missing", "this database holds no ledger yet", { hint: "run pg-effects migrate" });
-    if (options.ledger !== undefined && options.ledger !== found.name) {
-      throw new LedgerError("ledger_differs", `this database holds the ledger ${found.name}, not ${options.ledger}`, {
-        hint: "connect to the other database, or name this ledger",
-      });
-    }
+    const found = await findLedger(pool, options.ledger);
     return new Ledger(pool, options.connectionString, found.id, found.name);
   } catch (error) {
     await pool.end();

@@ -6,8 +6,8 @@ import type { Command } from "commander";
 import { LedgerError } from "../core/error.ts";
 import type { Ledger } from "../ledger.ts";
 import { type Audit, auditOn } from "../store/audit.ts";
-import { checkServer, openPool } from "../store/connection.ts";
-import { readLedger } from "../store/ledger.ts";
+import { openPool } from "../store/connection.ts";
+import { findLedger } from "../store/ledger.ts";
 
 /** Options that every command takes. */
 export interface GlobalFlags {
@@ -52,16 +52,7 @@ export async function withAudit<Result>(
   const meant = ledgerNameOf(flags);
   const pool = openPool({ connectionString, applicationName: "pg-effects audit", max: 2 });
   try {
-    await checkServer(pool);
-    const found = await readLedger(pool);
-    if (!found) {
-      throw new LedgerError("ledger_missing", "this database holds no ledger yet", { hint: "run pg-effects migrate" });
-    }
-    if (meant !== undefined && meant !== found.name) {
-      throw new LedgerError("ledger_differs", `this database holds the ledger ${found.name}, not ${meant}`, {
-        hint: "connect to the other database, or name this ledger",
-      });
-    }
+    await findLedger(pool, meant);
     return await body({ connectionString, audit: auditOn(pool) });
   } finally {
     await pool.end();
