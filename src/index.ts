@@ -18,5 +18,6 @@ export { absent, accepted, failed, fenced, notSent, unknown } from "./core/repor
 export { type Ledger, type LedgerOptions, openLedger, type WorkerOptions } from "./ledger.ts";
 export type { Standing } from "./observe/standing.ts";
 export type { CallersClient } from "./request/client.ts";
+export type { Concerned, PauseOptions, ResumeOptions } from "./request/control.ts";
 export type { EnqueueOptions, ReconcileOptions, Statement, TaskOptions } from "./request/request.ts";
 export type { Working } from "./worker/work.ts";

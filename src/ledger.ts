@@ -5,6 +5,15 @@ import type { AnyOperation, Proving, Requestable } from "./core/operation.ts";
 import { isEnding, type ObservedRow, type Standing, standingOf } from "./observe/standing.ts";
 import { type CallersClient, runStatement } from "./request/client.ts";
 import {
+  type Concerned,
+  concernedOf,
+  endTaskStatement,
+  type PauseOptions,
+  pauseStatement,
+  type ResumeOptions,
+  resumeStatement,
+} from "./request/control.ts";
+import {
   type EnqueueOptions,
   enqueueStatement,
   openTaskStatement,
@@ -14,6 +23,7 @@ import {
   type TaskOptions,
 } from "./request/request.ts";
 import { openPool, wordConnectionError } from "./store/connection.ts";
+import type { ConcernedRow } from "./store/control.ts";
 import { findLedger, observeEffect } from "./store/ledger.ts";
 import { pause } from "./store/transaction.ts";
 import { releaseOf } from "./worker/implementation.ts";
@@ -105,6 +115,26 @@ export class Ledger {
   async openTask(name: string, options: TaskOptions & { readonly client?: CallersClient } = {}): Promise<string> {
     const { task_id } = await this.#one<{ task_id: string }>(openTaskStatement(name, options), options.client);
     return task_id;
+  }
+
+  /** Ends a task of the caller's own and everything under it: what still waits there is declined. */
+  async endTask(name: string, options: { readonly client?: CallersClient } = {}): Promise<void> {
+    await this.#one(endTaskStatement(name), options.client);
+  }
+
+  /**
+   * Stops sending for one scope; requests are still taken, and wait. Says what is out already.
+   * @throws LedgerError `scope_invalid`, 22023, PE101 or PE103.
+   */
+  async pause(options: PauseOptions & { readonly client?: CallersClient }): Promise<Concerned> {
+    const { result } = await this.#one<{ result: ConcernedRow }>(pauseStatement(options), options.client);
+    return concernedOf(result);
+  }
+
+  /** Ends a pause; what waited is looked at again at once. @throws as `pause`; 22023 where nothing is paused so. */
+  async resume(options: ResumeOptions & { readonly client?: CallersClient }): Promise<Concerned> {
+    const { result } = await this.#one<{ result: ConcernedRow }>(resumeStatement(options), options.client);
+    return concernedOf(result);
   }
 
   /** Asks for a reconciliation and returns its id. A worker runs it, once, until its deadline. */

@@ -44,7 +44,7 @@ export const CLAIMS = {
   },
   insert_late_refused: {
     says: "a late insert under the same key was tried and met the void mark: refused",
-    expects: { report: "failed", code: "fenced", state: "no_effect", rows: 0, requests: 1 },
+    expects: { report: "failed", code: "fenced", state: "no_effect", via: "reconcile", rows: 0, requests: 1 },
   },
   mail_unresolved: {
     says: "the mail server took the mail, its 250 was lost; the ledger: admitted, unresolved",
@@ -60,7 +60,7 @@ export const CLAIMS = {
   },
   charge_redelivered: {
     says: "silent for 15 s: the killed worker's job went to the new worker, which sent nothing",
-    expects: { ...UNRESOLVED, freed: true, jobs_left: 0, requests: 1 },
+    expects: { ...UNRESOLVED, silent_15_s: true, jobs_left: 0, requests: 1 },
   },
   charge_accepted: {
     says: "reconcile: the API has the charge under our key; the ledger: accepted",

@@ -52,7 +52,7 @@ export function tellComparison(story: Story, compared: readonly Compared[]): voi
     each.effect,
     each.fault,
     each.ledger_says,
-    `${each.requests}${each.ledger_says === "no_effect" ? ", late, refused" : ""}`,
+    `${each.requests}${each.ledger_says.startsWith("no_effect") ? " (late, refused)" : ""}`,
     String(each.plain_requests),
     each.plain_did,
   ]);

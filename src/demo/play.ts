@@ -64,6 +64,12 @@ function end(stage: Stage, story: Story, plain: PlainFacts): Promise<Played> {
   story.chapter("Side by side: requests that the recipients counted");
   const compared = compare(story, plain);
   tellComparison(story, compared);
+  story.line(
+    "  pg-effects never sends again by itself: after no_effect somebody asks for a new effect, and the mail stays",
+  );
+  story.line(
+    "  uncertain until somebody can tell. Where a second try is harmless, as for the insert, a queue is simpler.",
+  );
 
   story.chapter("What an auditor types");
   return audit(stage, story).then((answers) => ({ compared, audit: answers }));

@@ -133,6 +133,86 @@ export interface AuditViolation {
   readonly detail: string;
 }
 
+export interface AuditTask {
+  readonly task: string;
+  readonly name: string;
+  readonly path: string;
+  readonly parent: string | null;
+  readonly root: string;
+  readonly subject: string | null;
+  /** Nobody's own: a root's. */
+  readonly actor: string | null;
+  readonly deadline: Date | null;
+  readonly opened_by: string;
+  readonly opened_at: Date;
+  readonly ended_at: Date | null;
+  readonly revoked_at: Date | null;
+  readonly paused_at: Date | null;
+}
+
+export interface AuditBudget {
+  readonly task: string;
+  readonly task_path: string;
+  readonly subject: string | null;
+  readonly unit: string;
+  readonly limit_amount: bigint;
+  readonly reserved: bigint;
+  readonly reserved_in_doubt: bigint;
+  readonly spent: bigint;
+  readonly overrun: bigint;
+  /** As digits: it may be below what a bigint holds. */
+  readonly left_amount: string;
+  readonly set_by: string;
+  readonly set_at: Date;
+}
+
+export interface AuditOperation {
+  readonly operation: string;
+  readonly version: number;
+  readonly contract: unknown;
+  readonly contract_digest: string;
+  readonly implementation: string;
+  readonly release: string;
+  readonly protected: boolean;
+  readonly registered_at: Date;
+  readonly allowed_by: string | null;
+  readonly allowed_at: Date | null;
+  readonly withdrawn_at: Date | null;
+  readonly paused_at: Date | null;
+}
+
+export interface AuditPause {
+  readonly scope: "operation" | "task" | "target" | "all";
+  readonly target: string;
+  readonly reason: string;
+  readonly paused_by: string;
+  readonly paused_at: Date;
+  readonly until: Date | null;
+}
+
+export interface AuditDenial {
+  readonly effect_id: string;
+  readonly at: Date;
+  readonly code: string;
+  readonly transient: boolean;
+  readonly detail: Readonly<Record<string, unknown>>;
+  readonly hint: string | null;
+}
+
+/** audit.authority: `before` and `after` hold what changed. */
+export interface AuditAuthority {
+  readonly at: Date;
+  readonly by_role: string;
+  readonly change: string;
+  readonly object: string;
+  readonly before: Readonly<Record<string, unknown>> | null;
+  readonly after: Readonly<Record<string, unknown>> | null;
+  readonly reason: string | null;
+  readonly seq: bigint;
+  readonly previous_hash: string;
+  readonly hash: string;
+}
+
 /** Everything that the command line reads. */
 export interface AuditDatabase {
   "audit.effects": AuditEffect;
@@ -143,6 +223,12 @@ export interface AuditDatabase {
   "audit.reconciliations": AuditReconciliation;
   "audit.inspections": AuditInspection;
   "audit.violations": AuditViolation;
+  "audit.tasks": AuditTask;
+  "audit.budgets": AuditBudget;
+  "audit.operations": AuditOperation;
+  "audit.pauses": AuditPause;
+  "audit.denials": AuditDenial;
+  "audit.authority": AuditAuthority;
   "effects.operations": {
     readonly operation: string;
     readonly version: number;

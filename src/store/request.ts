@@ -14,3 +14,14 @@ export const REQUEST_RECONCILIATION =
   "select effects.request_reconciliation(clock_timestamp() + $1::float8 * interval '1 millisecond', scope => $2," +
   " effect_id => $3, task => $4, operation => $5, since => $6, older_than => $7::float8 * interval '1 millisecond'," +
   " allow_fence => $8, confirm_count => $9) as reconciliation_id";
+
+/** A row with nothing in it. */
+export const END_TASK = "select effects.end_task($1)";
+
+/** Each of these: a row with `result`, as the function returns it. */
+export const PAUSE = "select effects.pause($1, $2, $3, until => $4) as result";
+export const RESUME = "select effects.resume($1, $2, $3) as result";
+export const REVOKE_TASK = "select effects.revoke_task($1, $2) as result";
+export const REVOKE_ACTOR = "select effects.revoke_actor($1, $2) as result";
+export const WITHDRAW_OPERATION = "select effects.withdraw_operation($1, $2, $3) as result";
+export const SET_BUDGET = "select effects.set_budget($1, $2, $3, $4) as result";

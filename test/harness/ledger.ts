@@ -13,6 +13,9 @@ import { startWorkerChild, type WorkerChild, type WorkerChildOptions } from "./w
 // Else every worker would start git to learn it.
 process.env.PG_EFFECTS_RELEASE ??= "test";
 
+/** A test's own statement that waits longer than this waits for a lock that nobody will give up. */
+const STATEMENT_MS_MAX = 60_000;
+
 export interface TestLedger {
   readonly ledger: Ledger;
   /** As superuser. */
@@ -45,7 +48,8 @@ export async function openTestLedger({ sound = true }: { readonly sound?: boolea
   });
   const { connectionString, drop } = await createTestDatabase();
   undo.push(drop);
-  const pool = new pg.Pool({ connectionString, max: 4, application_name: "test" });
+  const session = { connectionString, application_name: "test", statement_timeout: STATEMENT_MS_MAX };
+  const pool = new pg.Pool({ ...session, max: 4 });
   undo.push(() => pool.end());
   if (sound) undo.push(async () => assert.deepEqual(await violations(pool), []));
   const ledger = await openLedger({ connectionString });
@@ -64,7 +68,7 @@ export async function openTestLedger({ sound = true }: { readonly sound?: boolea
       return (rows as unknown[][])[0]?.[0] as Value;
     },
     async connect() {
-      const client = new pg.Client({ connectionString, application_name: "test" });
+      const client = new pg.Client(session);
       client.on("error", () => {}); // a session that a test cuts; its next query says so
       await client.connect();
       undo.push(() => client.end());

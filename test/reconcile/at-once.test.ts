@@ -92,7 +92,7 @@ test("an effect that got its outcome after it came into scope is not asked about
   // One session holds the effect, so that the inspection begins after the outcome is there.
   const holder = await subject.connect();
   await holder.query("begin");
-  await holder.query("select from effects_ledger.effect where effect_id = $1 for update", [id]);
+  await holder.query("select from effects_ledger.effect where effect_id = $1 for no key update", [id]);
   const reconciliation = await ledger.reconcile({ effect: id, deadlineMs: 60_000 });
   const waiting = `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
     and query like '%begin_inspection%'`;
@@ -109,4 +109,30 @@ test("an effect that got its outcome after it came into scope is not asked about
   assert.deepEqual(await ends(reconciliation), { ended: "finished", inspected: "0", not_reached: "1" });
   assert.equal(asked("settled meanwhile"), 0);
   assert.equal((await ledger.observe(id))?.state, "no_effect");
+});
+
+test("an inspection that a dead worker left open keeps others out until its request's deadline, and not longer", async () => {
+  const id = await ledger.enqueue(operation, { to: "left open" });
+  await subject.ended(id);
+  // Asked for without a job, and begun as a worker does that dies before it reports.
+  const [dead] = await subject.sql<{ request: string }>(
+    `with request as (
+       insert into effects_ledger.reconciliation (requested_by, scope, scope_name, allow_fence, deadline)
+         values ('test', 'effect', $1, false, clock_timestamp() + interval '2 seconds') returning reconciliation_id
+     ) insert into effects_ledger.reconciliation_effect
+         select reconciliation_id, $1::uuid, 'send_note' from request returning reconciliation_id as request`,
+    [id],
+  );
+  const begin = "select effects_ledger.begin_inspection($1, $2, 'lookup', 'dead', 'its code')";
+  const begun = await subject.value<{ inspection_id?: string }>(begin, [dead?.request, id]);
+  assert.ok(begun.inspection_id);
+  const meanwhile = await ledger.reconcile({ effect: id, deadlineMs: 60_000 });
+  assert.deepEqual(await ends(meanwhile), { ended: "finished", inspected: "0", not_reached: "1" });
+  await waitFor("the deadline has passed", async () => (await request(dead?.request ?? ""))?.ended === "expired");
+  const later = await ledger.reconcile({ effect: id, deadlineMs: 60_000 });
+  assert.deepEqual(await ends(later), { ended: "finished", inspected: "1", not_reached: "0" });
+  assert.equal(asked("left open"), 1);
+  const shown =
+    "select string_agg(coalesce(report, 'unanswered'), ' ' order by begun_at) from audit.inspections where effect_id = $1";
+  assert.equal(await subject.value(shown, [id]), "unanswered absent");
 });

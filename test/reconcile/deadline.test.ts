@@ -44,7 +44,7 @@ test("at its deadline it is expired, what it had begun could not ask, and the re
   const row = await waitFor("it has ended", async () => {
     const seen = await request(reconciliation);
     const run = "select count(*) from effects_ledger.reconciliation_run where ended = 'expired'";
-    return seen?.ended && (await subject.value(run)) === "1" && seen;
+    return seen?.ended && (await subject.value(run)) === "1" ? seen : null;
   });
   assert.deepEqual(row, {
     ended: "expired",

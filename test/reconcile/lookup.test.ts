@@ -55,7 +55,7 @@ async function inspect(to: string, { operation: its } = { operation }): Promise<
         where reconciliation_id = $1`,
       [reconciliation],
     );
-    return row?.ended && row;
+    return row?.ended ? row : null;
   });
   const [inspection] = await subject.sql<{ report: string; recorded: string | null; reason: string | null }>(
     "select report, recorded, reason from audit.inspections where effect_id = $1",

@@ -93,11 +93,11 @@ export async function redeliverAndReconcile(
 
 /** A job that is gone was completed; the dead did not do it, so the living did. */
 async function redelivered(stage: Stage, effectId: string, killed: WorkerChild) {
-  const { rows } = await stage.databases.pools.ledger.query<{ freed: boolean; jobs_left: number }>(
-    `select exists (select from effects_ledger.worker where worker ~ $1 and freed_at is not null) as freed,
+  const { rows } = await stage.databases.pools.ledger.query<{ silent_15_s: boolean | null; jobs_left: number }>(
+    `select (select freed_at - heartbeat_at >= interval '15 s' from effects_ledger.worker where worker ~ $1) as silent_15_s,
             (select count(*)::int from effects_queue.jobs where key = $2) as jobs_left`,
     [workerPattern(killed), effectId],
   );
   const [found] = rows;
-  return found?.freed && found.jobs_left === 0 ? found : null;
+  return found && found.silent_15_s !== null && found.jobs_left === 0 ? found : null;
 }

@@ -37,6 +37,7 @@ export async function cutAnInsert(stage: Stage, story: Story, task: string): Pro
     report: report.report,
     code: report.report === "failed" ? report.code : null,
     state: last.state,
+    via: last.via,
     ...(await count()),
   });
 }
