@@ -3,20 +3,26 @@ import type { Command } from "commander";
 import { notBuilt } from "../core/error.ts";
 
 const NOT_BUILT = [
-  "init types apply status find explain denials history cancel follow pause resume reconciliation resolve accept-risk",
-  "evidence approval approver actor operation task budget policy ledger source recovery collect audit",
+  "init types apply status find cancel follow reconciliation resolve accept-risk",
+  "evidence approval approver policy ledger source recovery collect audit",
 ]
   .join(" ")
   .split(" ");
 
 export function addNotBuilt(program: Command): void {
-  for (const name of NOT_BUILT) {
-    program
+  addNotBuiltUnder(program, NOT_BUILT);
+}
+
+/** The same below a command that has others. */
+export function addNotBuiltUnder(parent: Command, names: readonly string[]): void {
+  const above = parent.parent ? `${parent.name()} ` : "";
+  for (const name of names) {
+    parent
       .command(name, { hidden: true })
       .allowUnknownOption()
       .allowExcessArguments()
       .action(() => {
-        throw notBuilt(`the command ${name}`);
+        throw notBuilt(`the command ${above}${name}`);
       });
   }
 }

@@ -33,7 +33,7 @@ export async function readAbove(audit: Audit, task: string): Promise<readonly Au
           query
             .selectFrom("audit.tasks as t")
             .innerJoin("above as a", "a.task", "t.task")
-            .select(["t.parent as task", sql<number>`a.depth + 1`.as("depth")])
+            .select([sql<string>`t.parent`.as("task"), sql<number>`a.depth + 1`.as("depth")])
             .where("t.parent", "is not", null),
         ),
     )

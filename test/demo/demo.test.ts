@@ -63,7 +63,7 @@ test("the demo observes every claim of its list, and leaves no process and no fo
     [
       ["accepted (by reconcile)", 1],
       ["accepted (by reconcile)", 1],
-      ["no_effect", 1],
+      ["no_effect (by reconcile)", 1],
       ["uncertain", 1],
       ["declined", 0],
     ],
