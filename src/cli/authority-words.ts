@@ -16,17 +16,19 @@ export function fromToWords({ before, after }: Changed, now: Date): string {
   const fields = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
   return fields
     .map((field) => {
-      const then = before && field in before ? valueWords(before[field], now) : null;
-      const since = after && field in after ? valueWords(after[field], now) : null;
+      const [then, since] = [valueWords(before?.[field], now), valueWords(after?.[field], now)];
       const name = field.replaceAll("_", " ");
-      if (then === null || then === since) return `${name} ${since}`;
+      if (then === since) return "";
+      if (then === null) return `${name} ${since}`;
       return since === null ? `${name} was ${then}` : `${name} from ${then} to ${since}`;
     })
+    .filter((words) => words !== "")
     .join(", ");
 }
 
-function valueWords(value: unknown, now: Date): string {
-  if (value === null || value === undefined) return "none";
+/** Null for what is not there: a pause without an end, a limit that there was none of. */
+function valueWords(value: unknown, now: Date): string | null {
+  if (value === null || value === undefined) return null;
   if (typeof value !== "string") return JSON.stringify(value);
   return /^\d{4}-\d\d-\d\dT\d\d:\d\d/.test(value) ? formatMoment(new Date(value), now) : value;
 }

@@ -3,6 +3,7 @@
  * the SQL function's.
  */
 import type { Command } from "commander";
+import { cleanText } from "../core/text.ts";
 import { readClock } from "../store/audit.ts";
 import { type ConcernedRow, runChange } from "../store/control.ts";
 import { type GlobalFlags, withAudit } from "./connection.ts";
@@ -27,10 +28,10 @@ export function withChangeOptions(command: Command): Command {
 export interface ConcernedChange {
   readonly text: string;
   readonly values: readonly unknown[];
-  /** In words: what is done, and what becomes of what waits. */
+  /** In words: what is done, what would be done, and what becomes of what waits. */
   readonly done: string;
   readonly wouldBe: string;
-  readonly then: string;
+  readonly whatWaits: string;
 }
 
 /** Ids that are printed, before "and more"; --json has all. */
@@ -40,15 +41,15 @@ const IN_FLIGHT_SHOWN_MAX = 20;
 export async function change(
   output: Output,
   flags: ChangeFlags & GlobalFlags,
-  { text, values, done, wouldBe, then }: ConcernedChange,
+  { text, values, done, wouldBe, whatWaits }: ConcernedChange,
 ): Promise<ExitCode> {
   return withAudit(flags, async ({ audit, connectionString }) => {
     const dryRun = flags.dryRun === true;
     const { result } = await runChange<{ result: ConcernedRow }>(connectionString, { text, values, dryRun });
     output.document({ dry_run: dryRun, ...result });
-    output.line(dryRun ? `${wouldBe}; nothing is changed` : done);
+    output.line(cleanText(dryRun ? `${wouldBe}; nothing is changed` : done));
     const now = await readClock(audit);
-    for (const line of tableLines(FACTS, concernedFacts(result, then, now))) output.line(`  ${line}`);
+    for (const line of tableLines(FACTS, concernedFacts(result, whatWaits, now))) output.line(`  ${line}`);
     return EXIT.done;
   });
 }
@@ -61,12 +62,16 @@ const FACTS = [
   { title: "", cell: ([, , words]: Fact) => words },
 ];
 
-function concernedFacts({ waiting, in_flight, unresolved, first_expires_at }: ConcernedRow, then: string, now: Date) {
+function concernedFacts(
+  { waiting, in_flight, unresolved, first_expires_at }: ConcernedRow,
+  whatWaits: string,
+  now: Date,
+) {
   const expires = first_expires_at && `the first expires ${formatMoment(new Date(first_expires_at), now)}`;
   const more = in_flight.length - IN_FLIGHT_SHOWN_MAX;
   const ids = in_flight.slice(0, IN_FLIGHT_SHOWN_MAX).map(shortId).join(", ");
   return [
-    ["waiting", waiting, waiting > 0 ? [then, expires].filter(Boolean).join("; ") : ""],
+    ["waiting", waiting, waiting > 0 ? [whatWaits, expires].filter(Boolean).join("; ") : ""],
     [
       "in flight",
       in_flight.length,

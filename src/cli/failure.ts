@@ -52,7 +52,9 @@ export function wordFailure(thrown: unknown): Failure {
   const worded = wordConnectionError(thrown);
   const clean = (text: string) => strikeOutPasswords(cleanText(text));
   if (worded instanceof CommanderError) {
-    const [message = "", ...rest] = worded.message.replace(/^error: /, "").split("\n");
+    // A command that only gathers others was given none of them; its help was printed.
+    const said = worded.code === "commander.help" ? "no command was given" : worded.message;
+    const [message = "", ...rest] = said.replace(/^error: /, "").split("\n");
     const hint = rest.map((line) => line.replace(/^\((.*)\)$/, "$1")).join(" ");
     return { code: "usage_invalid", message: clean(message), hint: clean(hint) || "add --help to see what it takes" };
   }

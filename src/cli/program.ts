@@ -1,14 +1,22 @@
 /** The whole command line: its commands and what they share. It parses; each command's file does its work. */
 import { existsSync, readFileSync } from "node:fs";
 import { Command, Option } from "commander";
+import { addActor } from "./commands/actor.ts";
+import { addBudget } from "./commands/budget.ts";
 import { addDemo } from "./commands/demo.ts";
+import { addDenials } from "./commands/denials.ts";
 import { addDev } from "./commands/dev.ts";
 import { addDoctor } from "./commands/doctor.ts";
 import { addEnqueue } from "./commands/enqueue.ts";
+import { addExplain } from "./commands/explain.ts";
+import { addHistory } from "./commands/history.ts";
 import { addList } from "./commands/list.ts";
 import { addMigrate } from "./commands/migrate.ts";
+import { addOperation } from "./commands/operation.ts";
+import { addPause, addResume } from "./commands/pause.ts";
 import { addReconcile } from "./commands/reconcile.ts";
 import { addShow } from "./commands/show.ts";
+import { addTask } from "./commands/task.ts";
 import { addUnresolved } from "./commands/unresolved.ts";
 import { addWorker } from "./commands/worker.ts";
 import { EXIT_CODES_HELP } from "./exit-code.ts";
@@ -51,8 +59,17 @@ export function createProgram(): Command {
     addEnqueue,
     addShow,
     addList,
+    addExplain,
     addUnresolved,
     addReconcile,
+    addPause,
+    addResume,
+    addTask,
+    addBudget,
+    addOperation,
+    addActor,
+    addDenials,
+    addHistory,
     addNotBuilt,
   ])
     add(program);

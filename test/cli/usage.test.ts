@@ -17,6 +17,15 @@ const COMMANDS: readonly (readonly string[])[] = [
   ["list"],
   ["unresolved"],
   ["reconcile", "--all", "--deadline", "1s"],
+  ["explain", "order/1"],
+  ["pause", "--all", "--reason", "x"],
+  ["resume", "--all", "--reason", "x"],
+  ["task", "show", "customers/42"],
+  ["budget", "show", "customers/42"],
+  ["operation", "list"],
+  ["actor", "revoke", "ana", "--reason", "x"],
+  ["denials"],
+  ["history"],
 ];
 
 describe("without a connection string", () => {
@@ -59,6 +68,12 @@ describe("wrong usage exits 2", () => {
     ["a deadline beyond 24 hours", ["reconcile", "--all", "--deadline", "25h"], "duration_invalid"],
     ["a wait without a unit", ["enqueue", "sure", "{}", "--wait", "10"], "duration_invalid"],
     ["a moment of no calendar", ["list", "--since", "2026-02-31x"], "moment_invalid"],
+    ["a pause of nothing", ["pause", "--reason", "x"], "scope_invalid"],
+    ["a pause of two scopes", ["pause", "--all", "--task", "t", "--reason", "x"], "scope_invalid"],
+    ["a change without a reason", ["task", "revoke", "t"], "usage_invalid"],
+    ["a budget without digits", ["budget", "set", "t", "usd_cents", "--reason", "x"], "usage_invalid"],
+    ["a version that is none", ["operation", "withdraw", "charge_card", "one", "--reason", "x"], "number_invalid"],
+    ["a command of tasks that there is not", ["task", "close", "t"], "usage_invalid"],
     ["a limit of none", ["list", "--limit", "0"], "number_invalid"],
     ["a concurrency beyond all bounds", ["worker", "--concurrency", "1e9"], "number_invalid"],
     ["what is not JSON", ["enqueue", "sure", "{note: 1}"], "json_invalid"],
@@ -92,7 +107,8 @@ describe("wrong usage exits 2", () => {
 
 test("what is not built yet is refused as such, with exit code 4", async () => {
   const unbuilt = [
-    ["pause", "--all", "--reason", "x"],
+    ["policy", "add", "charges"],
+    ["task", "observe", "customers/42"],
     ["migrate", "--roles", "create"],
   ];
   const scoped = ["reconcile", "--all", "--deadline", "1m"];

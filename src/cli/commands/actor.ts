@@ -8,12 +8,15 @@ import { addNotBuiltUnder } from "../not-built.ts";
 export function addActor(program: Command): void {
   const actor = program
     .command("actor")
+    .helpCommand(false)
     .summary("take an actor's authority away")
     .description("Actors: the roles in whose name effects are requested.");
   const revoke = actor
     .command("revoke")
     .summary("take an actor's authority away, under every task")
-    .description("Take an actor's authority away, under every task. There is no way back. What it has waiting is declined.")
+    .description(
+      "Take an actor's authority away, under every task. There is no way back. What it has waiting is declined.",
+    )
     .argument("<actor>", "the role's name")
     .action((name: string, _flags: ChangeFlags, self: Command) =>
       conclude<ChangeFlags>(self, (output, flags) =>
@@ -22,7 +25,7 @@ export function addActor(program: Command): void {
           values: [name, flags.reason],
           done: `revoked actor ${name}`,
           wouldBe: `actor ${name} would be revoked, for good`,
-          then: "declined as revoked",
+          whatWaits: "declined as revoked",
         }),
       ),
     );

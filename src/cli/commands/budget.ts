@@ -1,5 +1,6 @@
 /** `budget show` and `budget set`: what a task may still spend, and how that is changed. */
 import type { Command } from "commander";
+import { cleanText } from "../../core/text.ts";
 import { readClock } from "../../store/audit.ts";
 import { readBudgets } from "../../store/audit-control.ts";
 import { type BudgetRow, runChange } from "../../store/control.ts";
@@ -18,6 +19,7 @@ const EXAMPLES = ["budget show customers/42", "budget set customers/42 usd_cents
 export function addBudget(program: Command): void {
   const budget = program
     .command("budget")
+    .helpCommand(false)
     .summary("what a task may still spend")
     .description("Budgets: what a task, with everything under it, may spend in each unit.");
   const show = budget
@@ -51,7 +53,7 @@ async function runShow(output: Output, flags: GlobalFlags, name: string): Promis
     const { task, path } = await findTask(audit, name);
     const budgets = await readBudgets(audit, task);
     output.document({ task: name, path, budgets });
-    output.line(path);
+    output.line(cleanText(path));
     for (const line of budgetLines(budgets, await readClock(audit))) output.line(`  ${line}`);
     if (budgets.length === 0) output.note("it has no budget of its own: only those of the tasks above it bind it");
     return EXIT.done;
@@ -72,7 +74,8 @@ async function runSet(
       dryRun,
     });
     output.document({ dry_run: dryRun, ...result });
-    output.line(dryRun ? `${task}'s ${unit} would be set; nothing is changed` : `set ${task}'s ${unit}`);
+    const what = `${unit} of task ${task}`;
+    output.line(cleanText(dryRun ? `${what} would be set; nothing is changed` : `set ${what}`));
     const { reserved, spent, overrun, left } = result;
     output.line(`  limit ${result.limit}, reserved ${reserved}, spent ${spent}, overrun ${overrun}, left ${left}`);
     if (BigInt(left) < 0n) output.note(`${left} left: nothing more is admitted in it until there is room`);

@@ -23,7 +23,9 @@ export function addDenials(program: Command): void {
     .description("Verdicts against effects, summed by rule. An effect's denial counts once until its reason changes.")
     .option("--since <moment>", "only since: 2026-11-30T02:00Z, 02:00, or 1h for an hour ago")
     .addOption(
-      new Option("--by <group>", "by code alone, or by operation or task as well").choices(DENIAL_GROUPS).default("code"),
+      new Option("--by <group>", "by code alone, or by operation or task as well")
+        .choices(DENIAL_GROUPS)
+        .default("code"),
     )
     .option("--limit <n>", "at most so many lines", wholeNumber(1, 10_000), 50)
     .action((_flags: DenialsFlags, self: Command) => conclude<DenialsFlags>(self, run));

@@ -24,6 +24,7 @@ const LIST_MAX = 1_000;
 export function addOperation(program: Command): void {
   const operation = program
     .command("operation")
+    .helpCommand(false)
     .summary("operations: list them, withdraw a version")
     .description("Operations, as workers registered them.");
   withExamples(operation, EXAMPLES);
@@ -49,7 +50,7 @@ export function addOperation(program: Command): void {
           values: [name, version, flags.reason],
           done: `withdrew operation ${name} ${version}`,
           wouldBe: `operation ${name} ${version} would be withdrawn, for good`,
-          then: `of every version of ${name}; those of version ${version} are declined as revoked`,
+          whatWaits: `of every version of ${name}; those of version ${version} are declined as revoked`,
         }),
       ),
     );

@@ -66,7 +66,7 @@ async function runPause(output: Output, flags: PauseFlags & GlobalFlags): Promis
     ...pauseStatement({ ...flags, ...(until ? { until } : {}) }),
     done: `paused ${what}${for_}`,
     wouldBe: `${what} would be paused${for_}`,
-    then: "kept until it is resumed",
+    whatWaits: "kept until it is resumed",
   });
 }
 
@@ -76,7 +76,7 @@ async function runResume(output: Output, flags: ScopeFlags & GlobalFlags): Promi
     ...resumeStatement(flags),
     done: `resumed ${what}`,
     wouldBe: `${what} would go on`,
-    then: "looked at again at once",
+    whatWaits: "looked at again at once",
   });
 }
 

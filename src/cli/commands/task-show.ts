@@ -1,5 +1,6 @@
 /** `task show`: where a task stands, what it may spend, and what became of what was requested under it. */
 import type { Command } from "commander";
+import { cleanText } from "../../core/text.ts";
 import { type Audit, readClock } from "../../store/audit.ts";
 import { countStates, readAbove, readBudgets, readTaskPauses } from "../../store/audit-control.ts";
 import type { AuditPause, AuditTask } from "../../store/audit-schema.ts";
@@ -16,7 +17,9 @@ export function addTaskShow(task: Command): void {
   const show = task
     .command("show")
     .summary("its place, deadline, state, budgets and effects")
-    .description("A task's place, actor, deadline and state, its budgets, and its effects by state, with those below it.")
+    .description(
+      "A task's place, actor, deadline and state, its budgets, and its effects by state, with those below it.",
+    )
     .argument("<task>", "its name")
     .action((name: string, _flags: object, self: Command) =>
       conclude<object>(self, (output, flags) => run(output, flags, name)),
@@ -33,28 +36,37 @@ async function run(output: Output, flags: GlobalFlags, name: string): Promise<Ex
     const effects = await countStates(audit, task);
     output.document({ task, state, budgets, effects });
 
-    output.line(task.path);
-    const facts = tableLines(
-      [
-        { title: "", cell: ([what]: Fact) => what },
-        { title: "", cell: ([, is]: Fact) => is ?? "" },
-      ],
-      [
-        ["id", task.task],
-        ["state", state],
-        ["actor", task.actor ?? "every actor"],
-        ["subject", task.subject],
-        ["deadline", task.deadline && formatMoment(task.deadline, now)],
-        ["opened", `${formatMoment(task.opened_at, now)} by ${task.opened_by}`],
-        ["effects", effects.map(countWords).join(", ") || "none"],
-      ].filter((fact): fact is Fact => fact[1] !== null),
-    );
+    output.line(cleanText(task.path));
+    const effectWords = effects.map(countWords).join(", ") || "none";
+    const facts = tableLines(FACTS, factsOf(task, { state, effects: effectWords }, now));
     for (const line of [...facts, ...budgetLines(budgets, now)]) output.line(`  ${line}`);
     return EXIT.done;
   });
 }
 
 type Fact = readonly [what: string, is: string | null];
+
+const FACTS = [
+  { title: "", cell: ([what]: Fact) => what },
+  { title: "", cell: ([, is]: Fact) => is ?? "" },
+];
+
+function factsOf(
+  task: AuditTask,
+  { state, effects }: { readonly state: string; readonly effects: string },
+  now: Date,
+): readonly Fact[] {
+  const facts: Fact[] = [
+    ["id", task.task],
+    ["state", state],
+    ["actor", task.actor ?? "every actor"],
+    ["subject", task.subject],
+    ["deadline", task.deadline && formatMoment(task.deadline, now)],
+    ["opened", `${formatMoment(task.opened_at, now)} by ${task.opened_by}`],
+    ["effects", effects],
+  ];
+  return facts.filter(([, is]) => is !== null);
+}
 
 /** What stands against it, whether it is the task's own or that of one above it. */
 async function stateOf(audit: Audit, { task }: AuditTask, now: Date): Promise<string> {

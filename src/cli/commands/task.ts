@@ -22,6 +22,7 @@ interface OpenFlags {
 export function addTask(program: Command): void {
   const task = program
     .command("task")
+    .helpCommand(false)
     .summary("tasks: show, open, end, revoke")
     .description("Tasks: under which effects are requested, with deadlines and budgets that bind all below them.");
   withExamples(task, ["task show customers/42", "task revoke agents/7 --reason 'its key leaked' --dry-run"]);
@@ -57,7 +58,9 @@ function addEnd(task: Command): void {
   const end = task
     .command("end")
     .summary("end a task of your own")
-    .description("End a task of your own and everything under it: nothing more is admitted there. There is no way back.")
+    .description(
+      "End a task of your own and everything under it: nothing more is admitted there. There is no way back.",
+    )
     .argument("<task>", "its name")
     .action((name: string, _flags: object, self: Command) =>
       conclude<object>(self, (output, flags) => runEnd(output, flags, name)),
@@ -81,7 +84,7 @@ function addRevoke(task: Command): void {
           values: [name, flags.reason],
           done: `revoked task ${name}`,
           wouldBe: `task ${name} would be revoked, for good`,
-          then: "declined as revoked",
+          whatWaits: "declined as revoked",
         }),
       ),
     );
