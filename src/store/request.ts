@@ -18,10 +18,20 @@ export const REQUEST_RECONCILIATION =
 /** A row with nothing in it. */
 export const END_TASK = "select effects.end_task($1)";
 
-/** Each of these: a row with `result`, as the function returns it. */
+/** A row with `result`: what waits, what is in flight, what is unresolved. */
 export const PAUSE = "select effects.pause($1, $2, $3, until => $4) as result";
+
+/** A row with `result`, as for a pause. */
 export const RESUME = "select effects.resume($1, $2, $3) as result";
+
+/** A row with `result`, as for a pause. */
 export const REVOKE_TASK = "select effects.revoke_task($1, $2) as result";
+
+/** A row with `result`, as for a pause. */
 export const REVOKE_ACTOR = "select effects.revoke_actor($1, $2) as result";
+
+/** A row with `result`, as for a pause. */
 export const WITHDRAW_OPERATION = "select effects.withdraw_operation($1, $2, $3) as result";
+
+/** A row with `result`: the budget with its sums, amounts as digits. */
 export const SET_BUDGET = "select effects.set_budget($1, $2, $3, $4) as result";

@@ -67,7 +67,7 @@ describe("refused", () => {
     ["a pause of an unknown operation", "pause('operation', 'none', 'x')", "PE101", /operation_unknown/],
     ["a resume of nothing", "resume('operation', 'send_note', 'x')", "22023", /nothing is paused/],
     ["the end of an unknown task", "end_task('none')", "PE103", /task_unknown/],
-    ["the end of a root", "end_task('default')", "42501", /root/],
+    ["the end of a root", "end_task('default')", "42501", /is a root/],
     ["the revocation of an unknown task", "revoke_task('none', 'x')", "PE103", /task_unknown/],
     ["the revocation of an unknown actor", "revoke_actor('none', 'x')", "42501", /not registered/],
     ["the withdrawal of an unknown version", "withdraw_operation('send_note', 2, 'x')", "PE101", /operation_unknown/],
