@@ -48,7 +48,7 @@ const CASES: readonly Case[] = [
   },
   {
     name: "actor_revoke",
-    change: "with done as (select effects.revoke_actor('postgres', $1)) select from done",
+    change: "with done as (select effects.revoke_actor(session_user::text, $1)) select from done",
     code: "actor_revoked",
     undo: "update effects_ledger.actor set revoked_at = null where $1 <> ''",
   },

@@ -118,7 +118,7 @@ test("an inspection that a dead worker left open keeps others out until its requ
   const [dead] = await subject.sql<{ request: string }>(
     `with request as (
        insert into effects_ledger.reconciliation (requested_by, scope, scope_name, allow_fence, deadline)
-         values ('test', 'effect', $1, false, clock_timestamp() + interval '2 seconds') returning reconciliation_id
+         values ('test', 'effect', $1, false, clock_timestamp() + interval '4 seconds') returning reconciliation_id
      ) insert into effects_ledger.reconciliation_effect
          select reconciliation_id, $1::uuid, 'send_note' from request returning reconciliation_id as request`,
     [id],

@@ -39,7 +39,7 @@ test("at its deadline it is expired, what it had begun could not ask, and the re
   const worker = await subject.work({ operations: [operation] });
   for (const to of targets) await ledger.enqueue(operation, { to });
   await waitFor("all are unresolved", async () => (await unresolved()) === String(EFFECTS));
-  const reconciliation = await ledger.reconcile({ operation: "send_note", deadlineMs: 1_500 });
+  const reconciliation = await ledger.reconcile({ operation: "send_note", deadlineMs: 2_500 });
   await eight.opened;
   const row = await waitFor("it has ended", async () => {
     const seen = await request(reconciliation);

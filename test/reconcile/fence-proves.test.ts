@@ -20,7 +20,7 @@ const FENCES: Readonly<Record<string, () => FenceReport<Receipt>>> = {
 /** An operation whose fence stands so long; `ends` says whether its dispatch ever does. */
 function fencing(name: string, retentionMs: number | "kept", ends: boolean, looksUp = true): Counted {
   return countedOperation(name, {
-    contract: { dispatchTimeoutMs: 200, absence: { fence: { retentionMs } } },
+    contract: { dispatchTimeoutMs: 800, absence: { fence: { retentionMs } } },
     dispatch: () => (ends ? unknown("the line went dead") : new Promise(() => {})),
     ...(looksUp && { reconcile: async () => absent(null) }),
     fence: async ({ target }) => FENCES[target]?.() ?? fenced({ mark: "void" }),

@@ -93,7 +93,7 @@ test("after doubt and after expiry an admission is not given either", async () =
   assert.equal((await subject.ended(doubted)).state, "admitted");
   const client = await subject.connect();
   await client.query("begin");
-  const options = { client, expiresAt: new Date(Date.now() + 50) };
+  const options = { client, expiresAt: new Date(Date.now() + 1_500) };
   const expired = await ledger.enqueue(postNote, { url: recipient.url("expired") }, options);
   await waitFor("it has expired", async () => {
     const { rows } = await client.query(

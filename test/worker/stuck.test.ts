@@ -21,7 +21,7 @@ const prepared = latch();
 let preparations = 0;
 
 const { operation, hits } = countedOperation("send_note", {
-  contract: { dispatchTimeoutMs: 400 },
+  contract: { dispatchTimeoutMs: 1_000 },
   prepare: async ({ to }) => {
     if (to !== "stuck in prepare") return;
     preparations += 1;

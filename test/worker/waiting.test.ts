@@ -42,7 +42,7 @@ test("a smaller priority is sent first, and equal ones in the order they were re
 });
 
 test("what expires before a worker comes is declined and never sent", async () => {
-  const id = await ledger.enqueue(operation, { to: "expired" }, { expiresAt: inMs(500) });
+  const id = await ledger.enqueue(operation, { to: "expired" }, { expiresAt: inMs(2_000) });
   await waitFor("it has expired", () =>
     subject.value("select expires_at < clock_timestamp() from effects_ledger.request where effect_id = $1", [id]),
   );
