@@ -12,10 +12,10 @@ const { values } = parseArgs({
     quick: { type: "boolean", default: false },
     database: { type: "string" }, // a server of your own, as its superuser; default: the embedded one
     effects: { type: "string" },
-    concurrency: { type: "string", default: "256" },
+    concurrency: { type: "string", default: "512" },
   },
 });
-const count = Number(values.effects ?? (values.quick ? 5_000 : 20_000));
+const count = Number(values.effects ?? (values.quick ? 8_000 : 20_000));
 const concurrency = Number(values.concurrency);
 const rounds = values.quick ? 1 : 3;
 

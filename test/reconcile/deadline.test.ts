@@ -83,6 +83,8 @@ test("its job, when it comes after the deadline or comes again, asks nobody", as
     not_reached: "20",
   });
   assert.equal(targets.map(asked).join(), before);
+  const runs = "select count(*) from effects_ledger.reconciliation_run where reconciliation_id = $1";
+  assert.equal(await subject.value(runs, [late]), "0");
 
   const again = await ledger.reconcile({ operation: "send_note", deadlineMs: 60_000 });
   await waitFor("it has ended", async () => (await request(again))?.ended);
