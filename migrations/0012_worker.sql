@@ -53,9 +53,15 @@ create function effects_ledger.heartbeat(me text, my_pools text[], my_release te
     on conflict (worker) do update set heartbeat_at = clock_timestamp(), pools = excluded.pools, freed_at = null
   $$;
 
-create function effects_ledger.stop_worker(me text) returns void
-  language sql volatile security definer set search_path = pg_catalog, pg_temp
-  as $$ update effects_ledger.worker w set stopped_at = clock_timestamp() where w.worker = me $$;
+-- Says that a worker has stopped. Whatever its queue could not give back is freed in the same transaction: a worker that
+-- is on record as stopped holds no job.
+create function effects_ledger.stop_worker(me text) returns void language plpgsql
+  security definer set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    perform effects_queue.force_unlock_workers(w.pools) from effects_ledger.worker w where w.worker = me;
+    update effects_ledger.worker w set stopped_at = clock_timestamp() where w.worker = me;
+  end $$;
 
 -- Frees the jobs of workers that have been silent for longer than given, through graphile-worker's own function, and
 -- returns these workers. A worker that was only frozen goes on afterwards; the ledger keeps it from sending twice.
@@ -77,14 +83,15 @@ create function effects_ledger.free_silent(silent_ms bigint) returns setof text 
     end loop;
   end $$;
 
--- Frees jobs locked for longer than given by a pool that no worker ever named: it died before its first heartbeat.
+-- Frees jobs locked for longer than given by a pool of no live worker: one that died before its first heartbeat, or took
+-- jobs after it was told to stop.
 create function effects_ledger.free_unnamed(silent_ms bigint) returns void language sql volatile
   security definer set search_path = pg_catalog, pg_temp
   as $$
     select effects_queue.force_unlock_workers(array_agg(distinct j.locked_by))
       from effects_queue._private_jobs j
      where j.locked_at < clock_timestamp() - make_interval(secs => silent_ms / 1000.0)
-       and not exists (select from effects_ledger.worker w where j.locked_by = any (w.pools))
+       and not exists (select from effects_ledger.worker w where j.locked_by = any (w.pools) and w.stopped_at is null)
     having count(*) > 0
   $$;
 

@@ -25,6 +25,8 @@ export interface PoolOptions {
   readonly pipeline?: boolean;
   /** Ends a connection that gives no answer for so long. The server's own timeouts come first. */
   readonly queryTimeoutMs?: number;
+  /** For graphile-worker's own use: `int8` as the driver gives it, because it writes job ids as JSON. */
+  readonly driverTypes?: boolean;
 }
 
 /** A pool whose idle connections may die without ending the process: the next query reports it. */
@@ -33,7 +35,7 @@ export function openPool(options: PoolOptions): pg.Pool {
     ...connectionConfig(options.connectionString),
     application_name: options.applicationName,
     max: options.max,
-    types,
+    ...(options.driverTypes ? {} : { types }),
     connectionTimeoutMillis: 10_000,
     keepAlive: true,
     ...(options.pipeline ? { pipeline: true } : {}),

@@ -43,6 +43,9 @@ export interface Working {
 /** Jobs that a busy worker took and cannot start go back after so long, so that a stuck handler holds up nobody. */
 const LOCAL_QUEUE_TTL_MS = 1_000;
 
+/** Beyond the largest window, a queue that stops and connections that close have so long. */
+const STOP_GRACE_MS = 5_000;
+
 /** Transactions of ours: loading, binding, admission and settlement, reconciliation, keeping. */
 const POOL_MAX = 8;
 
@@ -59,6 +62,7 @@ export async function startWork(options: WorkOptions): Promise<Working> {
     connectionString: options.connectionString,
     applicationName: "pg-effects queue",
     max: concurrency + 2, // what graphile-worker advises; opened on demand, and its batching needs few
+    driverTypes: true,
   });
   try {
     await registerOperations(
@@ -69,6 +73,14 @@ export async function startWork(options: WorkOptions): Promise<Working> {
     const events: WorkerEvents = new EventEmitter();
     events.on("pool:create", ({ workerPool }) => keeping.named(workerPool.id));
     // A batch comes in no order; the event is emitted before its jobs are handed out.
+    // A queue that shuts down by itself may never say that it has: what nobody asked for ends the worker.
+    const gaveUp = Promise.withResolvers<never>();
+    gaveUp.promise.catch(() => {}); // whoever waits for `ended` has it
+    for (const event of ["pool:gracefulShutdown", "pool:forcefulShutdown"] as const) {
+      events.on(event, ({ message }) => {
+        if (!runtime.stopping) gaveUp.reject(new LedgerError("queue_ended", `the queue gave up: ${message}`));
+      });
+    }
     events.on("localQueue:getJobs:complete", ({ jobs }) => jobs.sort(byPriority));
     const runner = await run({
       pgPool: queuePool,
@@ -92,25 +104,50 @@ export async function startWork(options: WorkOptions): Promise<Working> {
     let stopped: Promise<void> | undefined;
     const end = async () => {
       runtime.stopping = true;
-      await runner
-        .stop()
-        .catch((error: unknown) => options.log("warning", `the queue did not stop cleanly: ${String(error)}`));
+      const bound = largestWindow(options.tasks.operations) + STOP_GRACE_MS;
+      const ended = await within(runner.stop(), bound, options.log, "the queue did not stop cleanly");
+      if (!ended) options.log("warning", `the queue did not stop within ${bound} ms; its jobs are freed`);
       await keeping.stop();
-      await stopWorker(runtime.pool, runtime.worker);
-      await Promise.all([runtime.pool.end(), queuePool.end()]);
+      try {
+        await stopWorker(runtime.pool, runtime.worker);
+      } finally {
+        const closed = Promise.all([runtime.pool.end(), queuePool.end()]);
+        await within(closed, STOP_GRACE_MS, options.log, "a connection did not close");
+      }
     };
     const stop = () => {
       stopped ??= end();
       return stopped;
     };
+    const ending = Promise.race([runner.promise, gaveUp.promise]);
     return {
       id: runtime.worker,
       stop,
-      ended: runner.promise.then(stop, (error: unknown) => stop().then(() => Promise.reject(error))),
+      ended: ending.then(stop, (error: unknown) => stop().then(() => Promise.reject(error))),
     };
   } catch (error) {
     await Promise.all([runtime.pool.end(), queuePool.end()]);
     throw wordConnectionError(error);
+  }
+}
+
+/** True once it has settled, with a rejection logged; false when it took too long. */
+async function within(step: Promise<unknown>, ms: number, log: LogLine, otherwise: string): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<false>((resolve) => {
+    timer = setTimeout(resolve, ms, false);
+  });
+  const settled = step.then(
+    () => true,
+    (error: unknown) => {
+      log("warning", `${otherwise}: ${describeThrown(error)}`);
+      return true;
+    },
+  );
+  try {
+    return await Promise.race([settled, late]);
+  } finally {
+    clearTimeout(timer);
   }
 }
 

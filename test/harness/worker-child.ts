@@ -27,6 +27,8 @@ export interface WorkerChild {
   terminate(): Promise<void>;
   /** Its exit code, or the signal that ended it. */
   readonly exited: Promise<number | NodeJS.Signals>;
+  /** True once it has ended, by whatever. */
+  ended(): boolean;
   /** What it printed. */
   output(): string;
 }
@@ -62,6 +64,7 @@ export async function startWorkerChild(options: WorkerChildOptions): Promise<Wor
       await begun;
     },
     exited,
+    ended: () => child.exitCode !== null || child.signalCode !== null,
     output: () => printed.join(""),
   };
 }
