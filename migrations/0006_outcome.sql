@@ -186,7 +186,8 @@ create function effects_ledger.record_outcomes(items jsonb, worker text) returns
     return fates;
   end $$;
 
--- Records that an attempt gave no answer to go by: the effect stays admitted and is unresolved from now on.
+-- Records that an attempt gave no answer to go by: the effect stays admitted and is unresolved from now on. Beside an
+-- outcome that was recorded meanwhile it is a late report, which changes nothing and must not read as the last word.
 create function effects_ledger.record_unresolved(items jsonb, worker text) returns void language plpgsql
   security definer set search_path = pg_catalog, pg_temp
   as $$
@@ -202,10 +203,12 @@ create function effects_ledger.record_unresolved(items jsonb, worker text) retur
        where e.effect_id = any (ids)
        order by e.effect_id for no key update
     ), step as materialized (
-      select i.*, l.state, l.seq + 1 as seq, l.head as previous,
-             effects_ledger.event_hash(l.head, l.effect_id, l.seq + 1, moment, i.event, l.state, l.state, actor, worker,
+      select i.effect_id, i.ended, i.detail, word.event, l.state, l.seq + 1 as seq, l.head as previous,
+             effects_ledger.event_hash(l.head, l.effect_id, l.seq + 1, moment, word.event, l.state, l.state, actor, worker,
                                        i.detail) as hash
         from locked l join item i using (effect_id)
+        cross join lateral (select case when i.event = 'unresolved' and l.state <> 'admitted' then 'late_report'
+                                        else i.event end) as word(event)
        where l.token_hash = decode(i.token_hash, 'hex')
     ), logged as (
       insert into effects_ledger.event (effect_id, seq, at, event, from_state, to_state, by_role, by_worker, detail,

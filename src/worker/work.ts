@@ -69,6 +69,7 @@ export async function startWork(options: WorkOptions): Promise<Working> {
       runtime.pool,
       options.tasks.operations.map((each) => registration(each, options.release)),
     );
+    warnOfMissingSecrets(runtime);
     const keeping = startKeeping(runtime);
     const events: WorkerEvents = new EventEmitter();
     events.on("pool:create", ({ workerPool }) => keeping.named(workerPool.id));
@@ -128,6 +129,18 @@ export async function startWork(options: WorkOptions): Promise<Working> {
   } catch (error) {
     await Promise.all([runtime.pool.end(), queuePool.end()]);
     throw wordConnectionError(error);
+  }
+}
+
+/** Said at start: a dispatch that lacks a secret fails after its admission, and leaves doubt that nobody needed. */
+function warnOfMissingSecrets(runtime: Runtime): void {
+  for (const { operation } of runtime.operations.values()) {
+    const missing = operation.contract.secrets.filter((name) => !runtime.secrets[name]);
+    if (missing.length === 0) continue;
+    runtime.log(
+      "warning",
+      `${operation.definition.name}: no value here for ${missing.join(", ")}, declared in its contract`,
+    );
   }
 }
 

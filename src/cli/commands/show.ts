@@ -55,7 +55,11 @@ function printEffect(output: Output, effect: AuditEffect, story: EffectStory, no
   for (const line of lines) output.line(line);
   if (effect.unresolved) {
     output.line();
-    output.line(`exit 3      unresolved: pg-effects reconcile --effect ${shortId(effect.effect_id)} --deadline 5m`);
+    output.line(
+      effect.state === "uncertain"
+        ? "exit 3      uncertain: the recipient was asked and could not tell; that is final until somebody resolves it"
+        : `exit 3      unresolved: pg-effects reconcile --effect ${shortId(effect.effect_id)} --deadline 5m`,
+    );
   }
 }
 

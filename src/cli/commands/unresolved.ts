@@ -44,7 +44,7 @@ async function run(output: Output, flags: UnresolvedFlags & GlobalFlags): Promis
       return EXIT.done;
     }
     const are = count === 1n ? "1 effect is" : `${count} effects are`;
-    output.line(`exit 3      ${are} unresolved: pg-effects reconcile --all --deadline 15m`);
+    output.line(`exit 3      ${are} unresolved; those not asked about yet: pg-effects reconcile --all --deadline 15m`);
     return EXIT.unresolved;
   });
 }
