@@ -14,6 +14,14 @@ create table effects_ledger.actor (
   revoked_at    timestamptz
 );
 
+-- True where an actor still has the right to request; always, where this ledger has no roles.
+create function effects_ledger.may_serve(actor text) returns boolean language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    return true;
+  end $$;
+
 create table effects_ledger.operation (
   operation       text not null,
   version         int not null,
@@ -27,12 +35,14 @@ create table effects_ledger.operation (
   registered_at   timestamptz not null default clock_timestamp(),
   allowed_by      text,
   allowed_at      timestamptz,
+  allowed_implementation text,
   withdrawn_at    timestamptz,
   paused_at       timestamptz,
   primary key (operation, version),
   constraint "an operation's name is its file's" check (operation ~ '^[a-z][a-z0-9_]{0,62}$'),
   constraint "a version counts from 1" check (version >= 1),
-  constraint "allowed by somebody at some time" check ((allowed_by is null) = (allowed_at is null))
+  constraint "allowed by somebody at some time, and one implementation" check
+    ((allowed_by is null) = (allowed_at is null) and (allowed_by is null) = (allowed_implementation is null))
 );
 
 create table effects_ledger.pause (
@@ -93,18 +103,6 @@ create function effects_ledger.record_authority(change text, object text, before
     values (next_seq, moment, actor, change, object, before, after, reason, head,
             effects_ledger.authority_hash(head, next_seq, moment, actor, change, object, before, after, reason));
   end $$;
-
-create table effects_ledger.policy (
-  policy_id  uuid primary key default effects_ledger.new_id(),
-  name       text not null unique,
-  revision   int not null default 1,
-  added_by   text not null,
-  added_at   timestamptz not null default clock_timestamp(),
-  revoked_at timestamptz
-);
-comment on table effects_ledger.policy is
-  'Rules that let a bounded class of effects be admitted. `ordinary` is built in and covers unprotected operations.';
-insert into effects_ledger.policy (name, added_by) values ('ordinary', session_user);
 
 create table effects_ledger.task (
   task_id    uuid primary key default effects_ledger.new_id(),
@@ -199,3 +197,109 @@ create trigger "reserved does not rise past the limit" after update on effects_l
   when (new.reserved > old.reserved
         and new.reserved::numeric + new.spent + new.overrun > new.limit_amount)
   execute function effects_ledger.refuse_overdraft();
+
+create table effects_ledger.policy (
+  policy_id           uuid primary key default effects_ledger.new_id(),
+  name                text not null unique,
+  revision            int not null default 1,
+  operation           text,
+  version             int,
+  task_id             uuid references effects_ledger.task,
+  actor               text,
+  target              text,
+  target_match        text,
+  costs               jsonb not null default '{}',
+  admissions_max      bigint,
+  admissions_used     bigint not null default 0,
+  open_max            bigint,
+  open_now            bigint not null default 0,
+  approvals_needed    int not null default 0,
+  requester_excluded  boolean not null default true,
+  precondition_enforced boolean not null default false,
+  prepared_within     interval,
+  expires_at          timestamptz,
+  added_by            text not null,
+  added_at            timestamptz not null default clock_timestamp(),
+  revoked_at          timestamptz,
+  foreign key (operation, version) references effects_ledger.operation,
+  constraint "a policy's name is 1 to 200 characters" check (length(name) between 1 and 200),
+  constraint "only the ordinary policy covers no operation in particular" check
+    ((name = 'ordinary') = (operation is null) and (operation is null) = (version is null)
+     and (operation is null) = (task_id is null)),
+  constraint "a target is met exactly or as a beginning" check
+    ((target is null) = (target_match is null) and target_match in ('exact', 'prefix') and target <> ''),
+  constraint "admissions do not rise past their bound" check
+    (admissions_max >= 0 and admissions_used >= 0 and (admissions_max is null or admissions_used <= admissions_max)),
+  constraint "a bound on open effects is not negative" check (open_max >= 0 and open_now >= 0),
+  constraint "approvals are counted from 0 to 16" check (approvals_needed between 0 and 16),
+  constraint "an age is positive" check (prepared_within > interval '0')
+) with (fillfactor = 45);
+comment on table effects_ledger.policy is
+  'Rules that let a bounded class of effects be admitted. `ordinary` is built in and covers unprotected operations.';
+create unique index policy_alike on effects_ledger.policy (operation, version, task_id, actor, target, target_match, costs)
+  nulls not distinct where revoked_at is null and operation is not null;
+insert into effects_ledger.policy (name, added_by) values ('ordinary', session_user);
+
+create function effects_ledger.refuse_policy_change() returns trigger language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    raise exception 'policy % is not changed', old.name using errcode = '42501', hint = 'revoke it and add another one';
+  end $$;
+create trigger "a policy is not changed" after update on effects_ledger.policy for each row
+  when (to_jsonb(old) - '{admissions_used,open_now,revoked_at}'::text[]
+        is distinct from to_jsonb(new) - '{admissions_used,open_now,revoked_at}'::text[]
+        or old.revoked_at is not null and new.revoked_at is distinct from old.revoked_at
+        or new.admissions_used < old.admissions_used)
+  execute function effects_ledger.refuse_policy_change();
+create trigger "a policy is not deleted" before delete on effects_ledger.policy
+  for each row execute function effects_ledger.refuse_change();
+create trigger "policies are not emptied" before truncate on effects_ledger.policy
+  for each statement execute function effects_ledger.refuse_change();
+
+create function effects_ledger.refuse_open_rise() returns trigger language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    raise exception 'policy % has % open effects of %', new.name, new.open_now, new.open_max
+      using errcode = '23514', constraint = 'open effects do not rise past their bound';
+  end $$;
+create trigger "open effects do not rise past their bound" after update on effects_ledger.policy for each row
+  when (new.open_now > old.open_now and new.open_now > new.open_max)
+  execute function effects_ledger.refuse_open_rise();
+
+-- Who may approve what a policy wants approved.
+create table effects_ledger.policy_approver (
+  policy_id uuid not null references effects_ledger.policy,
+  approver  text not null,
+  primary key (policy_id, approver)
+);
+call effects_ledger.make_history('effects_ledger.policy_approver');
+
+-- The keys by which people approve. A key's id is of its bytes, so that one name cannot stand for another key.
+create table effects_ledger.approver (
+  key_id     text primary key,
+  approver   text not null,
+  public_key bytea not null,
+  added_by   text not null,
+  added_at   timestamptz not null default clock_timestamp(),
+  revoked_at timestamptz,
+  constraint "an Ed25519 public key has 32 bytes" check (octet_length(public_key) = 32),
+  constraint "a key's id is of the key" check (key_id = left(encode(sha256(public_key), 'hex'), 32)),
+  constraint "an approver's name is 1 to 200 characters" check (length(approver) between 1 and 200)
+);
+create index approver_name on effects_ledger.approver (approver);
+create function effects_ledger.refuse_approver_change() returns trigger language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    raise exception 'the key % of % is not changed', old.key_id, old.approver using errcode = '42501', hint = 'revoke it and add another one';
+  end $$;
+create trigger "an approver's key is not changed" after update on effects_ledger.approver for each row
+  when (to_jsonb(old) - 'revoked_at' is distinct from to_jsonb(new) - 'revoked_at'
+        or old.revoked_at is not null and new.revoked_at is distinct from old.revoked_at)
+  execute function effects_ledger.refuse_approver_change();
+create trigger "an approver's key is not deleted" before delete on effects_ledger.approver
+  for each row execute function effects_ledger.refuse_change();
+create trigger "approvers are not emptied" before truncate on effects_ledger.approver
+  for each statement execute function effects_ledger.refuse_change();

@@ -163,7 +163,9 @@ create table effects_payload.binding (
   payload_digest  bytea not null,
   implementation  text not null,
   release         text not null,
-  policy_id       uuid not null references effects_ledger.policy,
+  policy_id       uuid references effects_ledger.policy,
+  lane            text,
+  rebound         boolean not null default false,
   cost            jsonb not null,
   expires_at      timestamptz not null,
   prepared_by     text not null,
@@ -183,6 +185,8 @@ create table effects_payload.binding (
           else salt is null and payload is null end),
   constraint "a binding is at most 65536 bytes" check (octet_length(bytes) <= 65536)
 );
+comment on column effects_payload.binding.rebound is
+  'Prepared again because what had been bound no longer held; false for the first one and for one that was only old.';
 comment on table effects_payload.binding is
   'Exactly what will be done, as canonical bytes (RFC 8785), each revision beside the ones before it.';
 
@@ -217,10 +221,10 @@ create function effects_ledger.refuse_body_change() returns trigger language plp
   end $$;
 create trigger "a binding is written once" before update on effects_payload.binding for each row
   when ((old.effect_id, old.revision, old.binding_version, old.digest, old.payload_digest, old.implementation,
-         old.release, old.policy_id, old.cost, old.expires_at, old.prepared_by, old.prepared_at)
+         old.release, old.policy_id, old.lane, old.rebound, old.cost, old.expires_at, old.prepared_by, old.prepared_at)
         is distinct from
         (new.effect_id, new.revision, new.binding_version, new.digest, new.payload_digest, new.implementation,
-         new.release, new.policy_id, new.cost, new.expires_at, new.prepared_by, new.prepared_at)
+         new.release, new.policy_id, new.lane, new.rebound, new.cost, new.expires_at, new.prepared_by, new.prepared_at)
         or old.purged_at is not null or new.purged_at is null)
   execute function effects_ledger.refuse_body_change();
 create trigger "an input is written once" before update on effects_payload.input for each row
@@ -243,4 +247,48 @@ create trigger "bindings are not emptied" before truncate on effects_payload.bin
 create trigger "inputs are not emptied" before truncate on effects_payload.input
   for each statement execute function effects_ledger.refuse_change();
 create trigger "evidence is not emptied" before truncate on effects_payload.evidence
+  for each statement execute function effects_ledger.refuse_change();
+
+-- Approvals. ---------------------------------------------------------------------------------------------------------
+
+create table effects_ledger.approval (
+  approval_id  uuid primary key default effects_ledger.new_id(),
+  effect_id    uuid not null references effects_ledger.request,
+  verdict      text not null,
+  approver     text not null,
+  key_id       text references effects_ledger.approver,
+  digest       bytea,
+  expires_at   timestamptz,
+  at           timestamptz not null default clock_timestamp(),
+  submitted_by text not null,
+  statement    bytea,
+  signature    bytea,
+  reason       text,
+  revoked_at   timestamptz,
+  constraint "approved or refused" check (verdict in ('approved', 'refused')),
+  constraint "an approval is a signed statement about a binding" check (verdict <> 'approved' or
+    (key_id is not null and digest is not null and expires_at is not null and statement is not null and signature is not null)),
+  constraint "a refusal says why" check (verdict <> 'refused' or reason is not null),
+  constraint "an Ed25519 signature has 64 bytes" check (octet_length(signature) = 64),
+  constraint "a statement is short" check (octet_length(statement) <= 8192)
+);
+comment on table effects_ledger.approval is
+  'What approvers said about bindings. The database keeps a signature; worker and auditor check it.';
+create index approval_effect on effects_ledger.approval (effect_id);
+create index approval_key on effects_ledger.approval (key_id);
+-- A statement counts once, and stays revoked whoever submits its bytes again.
+create unique index approval_statement_once on effects_ledger.approval (key_id, sha256(statement)) where statement is not null;
+create function effects_ledger.refuse_approval_change() returns trigger language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    raise exception 'approval % is not changed', old.approval_id using errcode = '42501', hint = 'it can be revoked, nothing else';
+  end $$;
+create trigger "an approval is not changed" after update on effects_ledger.approval for each row
+  when (to_jsonb(old) - 'revoked_at' is distinct from to_jsonb(new) - 'revoked_at'
+        or old.revoked_at is not null and new.revoked_at is distinct from old.revoked_at)
+  execute function effects_ledger.refuse_approval_change();
+create trigger "an approval is not deleted" before delete on effects_ledger.approval
+  for each row execute function effects_ledger.refuse_change();
+create trigger "approvals are not emptied" before truncate on effects_ledger.approval
   for each statement execute function effects_ledger.refuse_change();

@@ -3,7 +3,8 @@
 -- Invariants established here:
 --   * one permit an effect, used in the transaction that writes it;
 --   * what was reserved on which budget is a history, so that every sum can be recomputed;
---   * a cost is settled or released once.
+--   * a cost is settled or released once;
+--   * a lane holds one open effect at most, a policy's admissions and open effects do not rise past their bounds.
 
 create table effects_ledger.permit (
   effect_id      uuid primary key references effects_ledger.effect,
@@ -62,6 +63,22 @@ create table effects_ledger.reservation (
 comment on table effects_ledger.reservation is 'Which budgets an admission drew on. The cost row tells how it ended.';
 call effects_ledger.make_history('effects_ledger.reservation');
 
+-- Which effect holds a lane: one that is open. The key is what keeps a second one out, whatever a worker decides.
+create table effects_ledger.lane (
+  operation text not null,
+  lane      text not null,
+  effect_id uuid not null unique references effects_ledger.effect,
+  constraint "one open effect a lane" primary key (operation, lane)
+);
+
+-- The approvals that an admission counted.
+create table effects_ledger.permit_approval (
+  effect_id   uuid not null references effects_ledger.permit,
+  approval_id uuid not null references effects_ledger.approval,
+  primary key (effect_id, approval_id)
+);
+call effects_ledger.make_history('effects_ledger.permit_approval');
+
 -- Locks, in one fixed order, every row that an admission decides from, and returns the facts as of the moment after the
 -- last lock. Configuration is locked FOR SHARE: whoever takes authority away updates it, and is then ahead of us or
 -- makes us fail with 40001. Payload and binding bytes are hashed here, in the statement that returns them.
@@ -70,11 +87,13 @@ create function effects_ledger.lock_admission(ids uuid[]) returns jsonb language
   as $$
   declare
     tasks uuid[];
+    bound_policies uuid[];
     ledger jsonb;
     moment timestamptz;
     facts jsonb;
     sums jsonb;
     authority jsonb;
+    approvals jsonb;
   begin
     select jsonb_build_object('ledger_id', i.ledger_id, 'strict', i.strict, 'recovery_epoch', i.recovery_epoch)
       into strict ledger from effects_ledger.identity i for share;
@@ -91,7 +110,27 @@ create function effects_ledger.lock_admission(ids uuid[]) returns jsonb language
     perform from effects_ledger.actor a
       where a.actor in (select r.actor from effects_ledger.request r where r.effect_id = any (ids))
       order by a.actor for share;
-    perform from effects_ledger.policy p order by p.policy_id for share;
+    select array_agg(distinct b.policy_id) into bound_policies
+      from unnest(ids) as wanted(effect_id)
+      join effects_ledger.effect e using (effect_id)
+      join effects_payload.binding b on b.effect_id = e.effect_id and b.revision = e.revision;
+    perform from effects_ledger.policy p
+      where p.policy_id = any (bound_policies) and p.operation is null order by p.policy_id for share;
+    perform from effects_ledger.policy p
+      where p.policy_id = any (bound_policies) and p.operation is not null order by p.policy_id for no key update;
+    if found then
+      perform from effects_ledger.approver k
+        where k.key_id in (select a.key_id from effects_ledger.approval a where a.effect_id = any (ids))
+        order by k.key_id for share;
+      perform from effects_ledger.approval a where a.effect_id = any (ids) order by a.approval_id for share;
+      select jsonb_object_agg(x.effect_id, x.approvals) into approvals
+        from (select a.effect_id, jsonb_agg(jsonb_build_object('approval_id', a.approval_id, 'approver', a.approver,
+                       'public_key', encode(k.public_key, 'hex'), 'key_revoked', k.revoked_at is not null,
+                       'revoked', a.revoked_at is not null, 'statement', encode(a.statement, 'hex'),
+                       'signature', encode(a.signature, 'hex')) order by a.approval_id) as approvals
+                from effects_ledger.approval a join effects_ledger.approver k using (key_id)
+               where a.effect_id = any (ids) and a.verdict = 'approved' group by a.effect_id) as x;
+    end if;
     perform from effects_ledger.effect e where e.effect_id = any (ids) order by e.effect_id for no key update;
     perform from effects_ledger.budget b where b.task_id = any (tasks) order by b.task_id, b.unit for no key update;
     moment := clock_timestamp();
@@ -101,24 +140,37 @@ create function effects_ledger.lock_admission(ids uuid[]) returns jsonb language
                   'ended', t.ended_at is not null, 'revoked', t.revoked_at is not null,
                   'deadline_ms', floor(extract(epoch from t.deadline) * 1000)))
                   from effects_ledger.task t where t.task_id = any (tasks)),
-      'actors', (select jsonb_object_agg(a.actor, jsonb_build_object('revoked', a.revoked_at is not null))
+      'actors', (select jsonb_object_agg(a.actor, jsonb_build_object('revoked', a.revoked_at is not null,
+                   'entitled', effects_ledger.may_serve(a.actor)))
                    from effects_ledger.actor a
                   where a.actor in (select r.actor from effects_ledger.request r where r.effect_id = any (ids))),
       'pauses', (select coalesce(jsonb_agg(jsonb_build_object('scope', p.scope, 'target', p.target, 'reason', p.reason)), '[]')
                    from effects_ledger.pause p where p.until is null or p.until > moment),
-      'policies', (select jsonb_object_agg(p.policy_id, jsonb_build_object('name', p.name, 'revision', p.revision,
-                     'revoked', p.revoked_at is not null)) from effects_ledger.policy p))
+      'policies', (select jsonb_object_agg(p.policy_id, effects_ledger.policy_facts(p)) from effects_ledger.policy p
+                    where p.policy_id = any (bound_policies)),
+      'approvals', approvals,
+      'busy_lanes', (select jsonb_agg(jsonb_build_object('operation', l.operation, 'lane', l.lane))
+                       from unnest(ids) as wanted(effect_id)
+                       join effects_ledger.effect e using (effect_id)
+                       join effects_ledger.request r using (effect_id)
+                       join effects_payload.binding b on b.effect_id = e.effect_id and b.revision = e.revision
+                       join effects_ledger.lane l on l.operation = r.operation and l.lane = b.lane))
       into authority;
     select coalesce(jsonb_agg(jsonb_build_object('task_id', b.task_id, 'unit', b.unit, 'limit', b.limit_amount::text,
              'reserved', b.reserved::text, 'spent', b.spent::text, 'overrun', b.overrun::text)), '[]')
       into sums from effects_ledger.budget b where b.task_id = any (tasks);
     select coalesce(jsonb_agg(jsonb_build_object(
         'effect_id', e.effect_id, 'state', e.state, 'revision', e.revision,
-        'operation', r.operation, 'version', r.version, 'actor', r.actor, 'lineage', to_jsonb(t.lineage),
+        'operation', r.operation, 'version', r.version, 'actor', r.actor, 'requested_by', r.requested_by,
+        'lineage', to_jsonb(t.lineage),
         'not_before_ms', floor(extract(epoch from r.not_before) * 1000), 'on_denial', r.on_denial,
         'operation_withdrawn', o.withdrawn_at is not null,
-        'operation_protected', o.protected, 'operation_allowed', o.allowed_at is not null,
-        'policy_id', b.policy_id, 'cost', b.cost, 'implementation', b.implementation,
+        'operation_protected', o.protected or (ledger ->> 'strict')::boolean,
+        'allowed_implementation', o.allowed_implementation,
+        'policy_id', b.policy_id, 'cost', b.cost, 'lane', b.lane, 'implementation', b.implementation, 'release', b.release,
+        'prepared_at_ms', floor(extract(epoch from b.prepared_at) * 1000),
+        'rebindings', case when e.revision = 1 then 0 else
+          (select count(*) from effects_payload.binding x where x.effect_id = e.effect_id and x.rebound) end,
         'expires_at_ms', floor(extract(epoch from b.expires_at) * 1000),
         'digest', encode(b.digest, 'hex'),
         'bytes', convert_from(b.bytes, 'UTF8'), 'payload', convert_from(b.payload, 'UTF8'),
@@ -159,6 +211,25 @@ create function effects_ledger.record_admitted(items jsonb, worker text) returns
     select i.effect_id, c.unit, c.amount::bigint, moment
       from jsonb_to_recordset(items) as i(effect_id uuid, cost jsonb)
       cross join jsonb_each_text(i.cost) as c(unit, amount);
+
+    insert into effects_ledger.permit_approval (effect_id, approval_id)
+    select i.effect_id, a.approval_id::uuid
+      from jsonb_to_recordset(items) as i(effect_id uuid, approvals jsonb)
+      cross join jsonb_array_elements_text(i.approvals) as a(approval_id);
+
+    insert into effects_ledger.lane (operation, lane, effect_id)
+    select r.operation, i.lane, i.effect_id
+      from jsonb_to_recordset(items) as i(effect_id uuid, lane text)
+      join effects_ledger.request r using (effect_id)
+     where i.lane is not null;
+
+    delete from effects_ledger.lane_waiting w where w.effect_id = any (ids);
+
+    update effects_ledger.policy p
+       set admissions_used = p.admissions_used + i.admitted, open_now = p.open_now + i.admitted
+      from (select x.policy_id, count(*) as admitted from jsonb_to_recordset(items) as x(policy_id uuid, issued_under text)
+             where x.issued_under = 'policy' group by 1) as i
+     where p.policy_id = i.policy_id;
 
     with charge as materialized (
       select i.effect_id, c.task_id, c.unit, c.amount::bigint as amount

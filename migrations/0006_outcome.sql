@@ -47,6 +47,23 @@ create function effects_ledger.check_resolution() returns trigger language plpgs
 create trigger "only what is uncertain is resolved" after insert on effects_ledger.resolution
   for each row execute function effects_ledger.check_resolution();
 
+-- Frees the lanes of effects that are open no more, and queues again at once what waits for one.
+create function effects_ledger.free_lanes(ids uuid[]) returns void language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    freed effects_ledger.lane;
+  begin
+    for freed in delete from effects_ledger.lane l where l.effect_id = any (ids) returning l.* loop
+      perform effects_queue.add_job(r.operation, json_build_object('effect_id', r.effect_id), job_key => r.effect_id::text,
+                priority => r.priority)
+         from (select w.effect_id from effects_ledger.lane_waiting w
+                where w.operation = freed.operation and w.lane = freed.lane
+                order by w.priority, w.effect_id limit 1) as next
+         join effects_ledger.request r using (effect_id);
+    end loop;
+  end $$;
+
 -- Settles the costs of effects and moves their reservations to spent and overrun on every budget they were drawn on.
 -- Sums of overrun stop at the largest bigint instead of refusing a settlement.
 create function effects_ledger.settle(items jsonb, moment timestamptz) returns void language plpgsql
@@ -60,6 +77,13 @@ create function effects_ledger.settle(items jsonb, moment timestamptz) returns v
       from effects_ledger.request r join effects_ledger.task t using (task_id)
       cross join unnest(t.lineage) as a(task_id)
      where r.effect_id = any (ids);
+    update effects_ledger.policy p set open_now = p.open_now - x.ended
+      from (select b.policy_id, count(*) as ended
+              from effects_ledger.effect e
+              join effects_payload.binding b on b.effect_id = e.effect_id and b.revision = e.revision
+             where e.effect_id = any (ids) and e.admitted_under = 'policy' group by 1) as x
+     where p.policy_id = x.policy_id;
+    perform effects_ledger.free_lanes(ids);
     perform from effects_ledger.budget b where b.task_id = any (tasks) order by b.task_id, b.unit for no key update;
 
     with part as materialized (
@@ -109,6 +133,13 @@ create function effects_ledger.record_outcomes(items jsonb, worker text) returns
     fates jsonb;
     kept jsonb;
   begin
+    -- In the order of an admission: policies before effects.
+    perform from effects_ledger.policy p
+      where p.operation is not null
+        and p.policy_id in (select b.policy_id from effects_ledger.effect e
+                              join effects_payload.binding b on b.effect_id = e.effect_id and b.revision = e.revision
+                             where e.effect_id = any (ids) and e.admitted_under = 'policy')
+      order by p.policy_id for no key update;
     with item as materialized (
       select * from jsonb_to_recordset(items) as i(effect_id uuid, token_hash text, outcome text, via text, evidence jsonb)
     ), locked as materialized (

@@ -92,7 +92,7 @@ create function effects.enqueue(operation text, input json, task text default 'd
                                     'request under a live task');
     end if;
     select * into kind from effects_ledger.operation o where o.operation = enqueue.operation
-      order by o.version desc limit 1;
+      order by not (o.protected or ledger."strict") or o.allowed_at is not null desc, o.version desc limit 1;
     if not found then
       perform effects_ledger.refuse('PE101', format('operation_unknown: no operation is named %s', to_json(enqueue.operation)),
                                     'start a worker that has it once; it registers its operations');

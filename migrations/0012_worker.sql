@@ -16,25 +16,19 @@ create table effects_ledger.worker (
 );
 comment on table effects_ledger.worker is 'Worker processes by heartbeat. A row says who is alive, not what happened.';
 
--- Registers what a worker runs. A contract that changes under an unprotected version is taken; under a protected one refused.
+-- Registers what a worker runs. It allows nothing: a protected operation's effects are admitted for the implementation that
+-- the owner allowed, whichever is registered. A new version of a protected operation is protected from the start.
 create function effects_ledger.register_operations(items jsonb) returns void language plpgsql
   security definer set search_path = pg_catalog, pg_temp
   as $$
-  declare
-    refused text;
   begin
-    select o.operation || ' ' || o.version into refused
-      from jsonb_to_recordset(items) as i(operation text, version int, implementation text)
-      join effects_ledger.operation o using (operation, version)
-     where o.protected and o.implementation <> i.implementation limit 1;
-    if found then
-      perform effects_ledger.refuse('42501', format('%s is protected and its implementation differs', refused),
-                                    'the owner allows the new implementation first');
-    end if;
+    -- So that a new version and the protection of its name see each other.
+    lock table effects_ledger.operation in share row exclusive mode;
     insert into effects_ledger.operation as o (operation, version, contract, contract_digest, input_schema, implementation,
-                                               release, registered_by)
+                                               release, protected, registered_by)
     select i.operation, i.version, i.contract, decode(i.contract_digest, 'hex'), i.input_schema, i.implementation,
-           i.release, effects_ledger.actor_now()
+           i.release, exists (select from effects_ledger.operation p where p.operation = i.operation and p.protected),
+           effects_ledger.actor_now()
       from jsonb_to_recordset(items) as i(operation text, version int, contract jsonb, contract_digest text,
                                           input_schema jsonb, implementation text, release text)
      order by i.operation, i.version
@@ -168,18 +162,26 @@ create function effects_ledger.authority_gap(admitted uuid) returns text languag
     select case
         when effects_ledger.identity_standing() <> 'ok' then 'recovery_unacknowledged'
         when o.withdrawn_at is not null then 'operation_withdrawn'
+        when (o.protected or i.strict) and o.allowed_implementation is distinct from b.implementation then 'operation_not_allowed'
         when chain.revoked then 'task_revoked'
         when chain.ended then 'task_ended'
         when chain.expired then 'task_expired'
-        when a.revoked_at is not null then 'actor_revoked'
-        when p.revoked_at is not null then 'policy_revoked' end
+        when a.revoked_at is not null or not effects_ledger.may_serve(a.actor) then 'actor_revoked'
+        when p.revoked_at is not null then 'policy_revoked'
+        when p.expires_at <= clock_timestamp() then 'policy_expired'
+        when exists (select from effects_ledger.permit_approval c
+                       join effects_ledger.approval y using (approval_id)
+                       join effects_ledger.approver k using (key_id)
+                      where c.effect_id = admitted and (y.revoked_at is not null or k.revoked_at is not null
+                                                        or y.expires_at <= clock_timestamp())) then 'approval_required' end
       from effects_ledger.request r
       join effects_ledger.effect e using (effect_id)
       join effects_ledger.operation o using (operation, version)
-      join effects_ledger.actor a using (actor)
+      cross join effects_ledger.identity i
+      join effects_ledger.actor a on a.actor = r.actor
       join effects_payload.binding b on b.effect_id = e.effect_id and b.revision = e.revision
-      join effects_ledger.policy p using (policy_id)
-      join effects_ledger.task t using (task_id)
+      join effects_ledger.policy p on p.policy_id = b.policy_id
+      join effects_ledger.task t on t.task_id = r.task_id
       cross join lateral (select bool_or(x.revoked_at is not null) as revoked, bool_or(x.ended_at is not null) as ended,
                                  bool_or(x.deadline <= clock_timestamp()) as expired
                             from effects_ledger.task x where x.task_id = any (t.lineage)) as chain

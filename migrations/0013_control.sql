@@ -7,7 +7,8 @@
 --   * a lower limit is never refused, and a unit is added to a task only before its subtree's first admission in it.
 
 -- What a change of authority meets, read after it is written: what waits, and what is beyond recall.
-create function effects_ledger.concerned(in_task uuid, of_operation text, of_actor text, of_target text) returns jsonb
+create function effects_ledger.concerned(in_task uuid, of_operation text, of_actor text, of_target text,
+                                         of_policy uuid default null, of_keys text[] default null) returns jsonb
   language sql volatile set search_path = pg_catalog, pg_temp set enable_hashjoin = off set enable_mergejoin = off set jit = off
   as $$
     select jsonb_build_object(
@@ -26,10 +27,14 @@ create function effects_ledger.concerned(in_task uuid, of_operation text, of_act
        and (of_operation is null or r.operation = of_operation)
        and (of_actor is null or r.actor = of_actor)
        and (of_target is null or starts_with(convert_from(b.bytes, 'UTF8')::json ->> 'target', of_target))
+       and (of_policy is null or b.policy_id = of_policy)
+       and (of_keys is null or exists (select from effects_ledger.approval a
+                                        where a.effect_id = e.effect_id and a.key_id = any (of_keys)))
   $$;
 
 -- Looks at what waits again at once, so that a change is felt now and not at the next turn.
-create function effects_ledger.requeue_waiting(in_task uuid, of_operation text, of_actor text) returns void
+create function effects_ledger.requeue_waiting(in_task uuid, of_operation text, of_actor text, of_policy uuid default null,
+                                               of_keys text[] default null) returns void
   language sql volatile set search_path = pg_catalog, pg_temp set enable_hashjoin = off set enable_mergejoin = off set jit = off
   as $$
     select effects_ledger.requeue(coalesce(array_agg(e.effect_id), '{}'))
@@ -37,10 +42,14 @@ create function effects_ledger.requeue_waiting(in_task uuid, of_operation text, 
       join effects_ledger.effect e using (effect_id)
       join effects_ledger.request r using (effect_id)
       join effects_ledger.task t using (task_id)
+      left join effects_payload.binding b on b.effect_id = e.effect_id and b.revision = e.revision
      where e.state in ('requested', 'prepared') and r.not_before is null
        and (in_task is null or in_task = any (t.lineage))
        and (of_operation is null or r.operation = of_operation)
        and (of_actor is null or r.actor = of_actor)
+       and (of_policy is null or b.policy_id = of_policy)
+       and (of_keys is null or exists (select from effects_ledger.approval a
+                                        where a.effect_id = e.effect_id and a.key_id = any (of_keys)))
   $$;
 
 create function effects_ledger.task_named(task text) returns effects_ledger.task language plpgsql

@@ -100,8 +100,53 @@ create view audit.tasks as
 
 create view audit.operations as
   select o.operation, o.version, o.contract, encode(o.contract_digest, 'hex') as contract_digest, o.implementation,
-         o.release, o.protected, o.registered_at, o.allowed_by, o.allowed_at, o.withdrawn_at, o.paused_at
+         o.release, o.protected, o.registered_at, o.allowed_by, o.allowed_at, o.withdrawn_at, o.paused_at,
+         o.allowed_implementation
     from effects_ledger.operation o;
+
+create view audit.policies as
+  select p.name, p.operation, p.version, t.path as task_path, p.actor, p.target, p.target_match, p.admissions_max,
+         p.admissions_used, p.open_max, p.open_now, p.approvals_needed, p.requester_excluded, p.expires_at, p.added_by, p.added_at,
+         p.revoked_at, p.precondition_enforced, p.prepared_within
+    from effects_ledger.policy p left join effects_ledger.task t using (task_id);
+
+create view audit.policy_costs as
+  select p.name as policy, c.key as unit, c.value::bigint as amount
+    from effects_ledger.policy p cross join jsonb_each_text(p.costs) as c;
+
+create view audit.policy_approvers as
+  select p.name as policy, a.approver from effects_ledger.policy_approver a join effects_ledger.policy p using (policy_id);
+
+create view audit.approvers as
+  select k.key_id, k.approver, encode(k.public_key, 'hex') as public_key, k.added_by, k.added_at, k.revoked_at
+    from effects_ledger.approver k;
+
+-- Why an approval did not count, as far as SQL can see. What is left is a signature that does not verify, one that was
+-- not needed, or one that no worker has looked at yet.
+create view audit.approvals as
+  select a.approval_id, a.effect_id, a.verdict, a.approver, a.key_id, encode(a.digest, 'hex') as digest, a.expires_at, a.at,
+         encode(a.statement, 'hex') as statement, encode(a.signature, 'hex') as signature, c.approval_id is not null as counted,
+         case when a.verdict = 'refused' or c.approval_id is not null then null
+              when a.revoked_at is not null then 'approval_revoked'
+              when k.revoked_at is not null then 'key_revoked'
+              when a.digest is distinct from b.digest then 'binding_differs'
+              when e.admitted_at is null and a.expires_at <= clock_timestamp() then 'approval_expired'
+              when e.state = 'prepared' then 'not_admitted_yet'
+              when e.admitted_at is not null then 'not_needed_or_signature_wrong'
+              else 'declined' end as counted_not,
+         a.submitted_by, a.reason, a.revoked_at
+    from effects_ledger.approval a
+    join effects_ledger.effect e using (effect_id)
+    left join effects_ledger.approver k using (key_id)
+    left join effects_payload.binding b on b.effect_id = e.effect_id and b.revision = e.revision
+    left join effects_ledger.permit_approval c on c.effect_id = a.effect_id and c.approval_id = a.approval_id;
+
+create view audit.approval_costs as
+  select a.approval_id, c.key as unit, c.value::bigint as amount
+    from effects_ledger.approval a
+    cross join json_each_text(convert_from(substring(a.statement from length('pg-effects/approval/1') + 2), 'UTF8')::json
+                              -> 'maximum_cost') as c
+   where a.statement is not null;
 
 create view audit.pauses as
   select p.scope, p.target, p.reason, p.paused_by, p.paused_at, p.until from effects_ledger.pause p
@@ -241,6 +286,41 @@ create view audit.violations as
    where (b.reserved, b.spent, b.overrun) is distinct from
          (coalesce(d.reserved, 0)::bigint, coalesce(d.spent, 0)::bigint, coalesce(o.overrun, 0)::bigint)
   union all
+  select 'a policy''s admissions are its permits, and its open effects are open', null, 'policy ' || p.name,
+         format('%s admitted and %s open; recomputed %s and %s', p.admissions_used, p.open_now, coalesce(m.admitted, 0), coalesce(m.open, 0))
+    from effects_ledger.policy p
+    left join (select b.policy_id, count(*) as admitted,
+                      count(*) filter (where e.state = 'admitted' or e.state = 'uncertain' and z.effect_id is null) as open
+                 from effects_ledger.effect e
+                 join effects_payload.binding b on b.effect_id = e.effect_id and b.revision = e.revision
+                 left join effects_ledger.resolution z on z.effect_id = e.effect_id
+                where e.admitted_under = 'policy' group by 1) as m using (policy_id)
+   where p.operation is not null and (p.admissions_used, p.open_now) is distinct from (coalesce(m.admitted, 0), coalesce(m.open, 0))
+  union all
+  select 'what was admitted under a policy has the approvals that it wants', e.effect_id, 'policy ' || p.name,
+         format('%s of %s approvers', coalesce(c.approvers, 0), p.approvals_needed)
+    from effects_ledger.effect e
+    join effects_payload.binding b on b.effect_id = e.effect_id and b.revision = e.revision
+    join effects_ledger.policy p on p.policy_id = b.policy_id
+    left join (select x.effect_id, count(distinct a.approver) as approvers
+                 from effects_ledger.permit_approval x
+                 join effects_ledger.approval a on a.approval_id = x.approval_id and a.effect_id = x.effect_id
+                 join effects_ledger.permit m on m.effect_id = x.effect_id and m.digest = a.digest and m.issued_at >= a.at
+                 join effects_payload.binding y on y.effect_id = x.effect_id and y.digest = m.digest
+                 join effects_ledger.policy_approver n on n.policy_id = y.policy_id and n.approver = a.approver
+                group by 1) as c on c.effect_id = e.effect_id
+   where e.admitted_under = 'policy' and coalesce(c.approvers, 0) < p.approvals_needed
+  union all
+  select 'a lane is held by what is open', coalesce(l.effect_id, e.effect_id), 'lane ' || coalesce(l.lane, b.lane),
+         format('the effect is %s', e.state)
+    from effects_ledger.effect e
+    join effects_payload.binding b on b.effect_id = e.effect_id and b.revision = e.revision
+    left join effects_ledger.resolution z on z.effect_id = e.effect_id
+    full join effects_ledger.lane l on l.effect_id = e.effect_id
+   where (l.effect_id is not null) is distinct from
+         (b.lane is not null and (e.state = 'admitted' or e.state = 'uncertain' and z.effect_id is null))
+     and (l.effect_id is not null or b.lane is not null)
+  union all
   select 'changes of authority are numbered, chained and unchanged', null, 'authority ' || a.seq, a.change
     from (select x.*, lag(x.hash) over (order by x.seq) as before_hash, row_number() over (order by x.seq) as place
             from effects_ledger.authority x) as a
@@ -263,6 +343,12 @@ comment on view audit.budgets is 'Each budget with its sums; reserved_in_doubt i
 comment on view audit.tasks is 'Every task with its place in the tree, its deadline and how it ended.';
 comment on view audit.operations is 'Every registered operation with its contract and what was decided about it.';
 comment on view audit.pauses is 'What stands paused now, by whom, why and until when.';
+comment on view audit.policies is 'Every policy with what it covers, what it wants, and what was used of it.';
+comment on view audit.policy_costs is 'What one effect may cost under a policy, one row a unit. A unit not named may cost nothing.';
+comment on view audit.policy_approvers is 'Who may approve under a policy.';
+comment on view audit.approvers is 'Every key by which somebody may approve.';
+comment on view audit.approvals is 'Every approval and refusal, and whether the admission counted it. Postgres checks no signature.';
+comment on view audit.approval_costs is 'Up to what cost an approval reaches, one row a unit.';
 comment on view audit.permits is 'Every permit, used as it was issued. The attempt is shown by its digest, never its token.';
 comment on view audit.reservations is 'What each admission reserved on each ancestor, and how that ended.';
 comment on view audit.denials is 'Every verdict against an effect, when its code changed.';

@@ -1,5 +1,6 @@
 /** What one worker process works with: its connections, its operations, and the steps that its jobs share. */
 import type pg from "pg";
+import type { Running } from "./core/facts.ts";
 import type { AnyOperation } from "./core/operation.ts";
 import type { ProofRules } from "./core/outcome.ts";
 import { type SecretSource, Secrets } from "./core/secret.ts";
@@ -30,4 +31,10 @@ export interface Runtime {
 /** The secrets of an operation's adapter. */
 export function secretsOf(runtime: Runtime, running: RunningOperation): Secrets {
   return new Secrets(running.operation.contract.secrets, runtime.secrets);
+}
+
+/** What an admission compares with what was bound. */
+export function runningFacts(runtime: Runtime, { implementation, operation }: RunningOperation): Running {
+  const { precondition, preparedWithinMs } = operation.contract;
+  return { implementation, release: runtime.release, precondition, preparedWithinMs };
 }

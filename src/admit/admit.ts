@@ -4,9 +4,10 @@
  */
 import { randomBytes, randomUUID } from "node:crypto";
 import { boundEffect } from "../adapter/effect.ts";
-import { type AdmissionFacts, decideAdmissions, type Verdict } from "../core/admission.ts";
+import { decideAdmissions, type Verdict } from "../core/admission.ts";
 import type { Amounts } from "../core/amount.ts";
 import { sha256 } from "../core/digest.ts";
+import type { AdmissionFacts, EffectFacts, Running } from "../core/facts.ts";
 import type { BoundEffect } from "../core/operation.ts";
 import type { Runtime } from "../runtime.ts";
 import { type AdmittedItem, lockAdmission, recordAdmitted, type StoredBody } from "../store/admission.ts";
@@ -19,7 +20,7 @@ export interface Candidate {
   readonly effectId: string;
   readonly key: string;
   readonly root: string;
-  readonly implementation: string;
+  readonly running: Running;
   readonly dispatchTimeoutMs: number;
 }
 
@@ -52,10 +53,7 @@ export async function admit(runtime: Runtime, candidates: readonly Candidate[]):
       runtime.pool,
       { isolation: "serializable", roots: candidates.map(({ root }) => root) },
       async (client) => {
-        const locked = await lockAdmission(
-          client,
-          new Map(candidates.map((each) => [each.effectId, each.implementation])),
-        );
+        const locked = await lockAdmission(client, new Map(candidates.map((each) => [each.effectId, each.running])));
         transactionId = locked.transactionId;
         const verdicts = decideAdmissions(locked.facts);
         const items = admittedItems(verdicts, locked.facts, locked.bodies, candidates, attempts);
@@ -91,9 +89,10 @@ function admittedItems(
   attempts: ReadonlyMap<string, Attempt>,
 ): readonly AdmittedItem[] {
   const candidate = new Map(candidates.map((each) => [each.effectId, each]));
-  const costs = new Map(facts.effects.map(({ effectId, cost }) => [effectId, cost]));
+  const effects = new Map(facts.effects.map((effect) => [effect.effectId, effect]));
   return verdicts.flatMap((verdict) => {
     if (verdict.verdict !== "admitted") return [];
+    const { cost, policyId, lane } = effects.get(verdict.effectId) as EffectFacts;
     const attempt = attempts.get(verdict.effectId) as Attempt;
     return [
       {
@@ -103,8 +102,11 @@ function admittedItems(
         permitExpiresAtMs: verdict.permitExpiresAtMs,
         attempt: attempt.id,
         tokenHash: attempt.tokenHash,
-        cost: costs.get(verdict.effectId) ?? {},
+        cost,
         charges: verdict.charges,
+        policyId,
+        lane,
+        approvals: verdict.approvals,
         dispatchTimeoutMs: (candidate.get(verdict.effectId) as Candidate).dispatchTimeoutMs,
       },
     ];

@@ -7,7 +7,7 @@ import { type CheckLine, explainAdmission } from "../core/admission.ts";
 import { LedgerError } from "../core/error.ts";
 import type { State } from "../core/state.ts";
 import { lockAdmission } from "../store/admission.ts";
-import { registeredImplementation } from "../store/effects.ts";
+import { registeredRunning } from "../store/effects.ts";
 import { lookAndRollBack } from "../store/transaction.ts";
 
 export interface Explanation {
@@ -22,10 +22,10 @@ export interface Explanation {
  * @throws LedgerError `effect_unknown`; `not_prepared` for one that no worker has bound yet.
  */
 export async function explain(client: pg.ClientBase, effectId: string): Promise<Explanation> {
-  const implementation = await registeredImplementation(client, effectId);
-  if (implementation === null) throw new LedgerError("effect_unknown", `there is no effect ${effectId}`, { effectId });
+  const running = await registeredRunning(client, effectId);
+  if (running === null) throw new LedgerError("effect_unknown", `there is no effect ${effectId}`, { effectId });
   return lookAndRollBack(client, async () => {
-    const { facts } = await lockAdmission(client, new Map([[effectId, implementation]]));
+    const { facts } = await lockAdmission(client, new Map([[effectId, running]]));
     const [effect] = facts.effects;
     if (!effect) throw new LedgerError("effect_unknown", `there is no effect ${effectId}`, { effectId });
     if (effect.revision === 0) {

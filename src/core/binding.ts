@@ -23,8 +23,9 @@ export interface BindingBody {
   readonly task: string;
   readonly subject: string | null;
   readonly actor: string;
-  readonly policy: string;
-  readonly policy_revision: number;
+  /** The policy chosen; `null` where none covers it, and admission will say so. */
+  readonly policy: string | null;
+  readonly policy_revision: number | null;
   readonly maximum_cost: Readonly<Record<string, string>>;
   readonly expires_at_ms: number;
   readonly preview: string;

@@ -45,10 +45,14 @@ export interface ContractDeclaration<Input = unknown, Proof = unknown> {
   readonly reference?: (proof: Proof) => string;
   /** Environment variables that dispatch and reconcile may read through `context.secret`. */
   readonly secrets?: readonly string[];
-  // Named by the design, refused until they are built:
+  /** An older binding is prepared again before it is admitted. Default: its age does not matter. */
   readonly preparedWithinMs?: number;
-  readonly followMax?: number;
+  /** At most one open effect of the operation for each lane, across all processes. Default: no lane. */
   readonly lane?: (input: Input) => string;
+  /** Where the beginning of a target may end that a policy names, one character, for example `/`. Default: nowhere. */
+  readonly targetDelimiter?: string;
+  // Named by the design, refused until they are built:
+  readonly followMax?: number;
   readonly cleanup?: "none" | "required";
 }
 
@@ -64,17 +68,22 @@ export interface Contract {
   readonly accepts: string;
   readonly bindingBytesMax: number;
   readonly proofBytesMax: number;
+  readonly preparedWithinMs: number | null;
+  /** True where the declaration has a lane: which one is the input's. */
+  readonly lanes: boolean;
+  readonly targetDelimiter: string | null;
   readonly secrets: readonly string[];
 }
+
+/** The most characters of a lane. */
+const LANE_LENGTH_MAX = 200;
 
 /**
  * Fills in the defaults and refuses what cannot hold.
  * @throws LedgerError `contract_invalid`, or `0A000` for a part that is not built yet.
  */
 export function completeContract(declared: ContractDeclaration<never, never>): Contract {
-  for (const part of ["preparedWithinMs", "followMax", "lane"] as const) {
-    if (declared[part] !== undefined) throw notBuilt(`contract.${part}`);
-  }
+  if (declared.followMax !== undefined) throw notBuilt("contract.followMax");
   if (declared.cleanup === "required") throw notBuilt("contract.cleanup: required");
   const absence = declared.absence ?? "inconclusive";
   if (absence !== "inconclusive" && !("fence" in absence)) throw notBuilt("contract.absence.conclusiveAfterMs");
@@ -89,11 +98,18 @@ export function completeContract(declared: ContractDeclaration<never, never>): C
     accepts: declared.accepts ?? "the adapter reported acceptance",
     bindingBytesMax: declared.bindingBytesMax ?? 2_048,
     proofBytesMax: declared.proofBytesMax ?? 4_096,
+    preparedWithinMs: declared.preparedWithinMs ?? null,
+    lanes: declared.lane !== undefined,
+    targetDelimiter: declared.targetDelimiter ?? null,
     secrets: declared.secrets ?? [],
   };
   checkTimer("dispatchTimeoutMs", contract.dispatchTimeoutMs);
   checkTimer("reconcileTimeoutMs", contract.reconcileTimeoutMs);
   checkDuration("expiresAfterMs", contract.expiresAfterMs);
+  if (contract.preparedWithinMs !== null) checkDuration("preparedWithinMs", contract.preparedWithinMs);
+  if (contract.targetDelimiter !== null && [...contract.targetDelimiter].length !== 1) {
+    throw contractInvalid("targetDelimiter", JSON.stringify(contract.targetDelimiter), "one character");
+  }
   if (contract.fence && contract.fence.retentionMs !== "kept") {
     checkDuration("absence.fence.retentionMs", contract.fence.retentionMs);
   }
@@ -106,6 +122,23 @@ export function completeContract(declared: ContractDeclaration<never, never>): C
 /** The maximum cost that a contract declares for one input. */
 export function maximumCost<Input>(declared: ContractDeclaration<Input, never>, input: Input): Amounts {
   return declared.cost ? checkAmounts(declared.cost(input)) : {};
+}
+
+/**
+ * The lane of one input, or null where the contract has none.
+ * @throws LedgerError `contract_invalid` where the declaration gives no short text.
+ */
+export function laneOf<Input>(declared: ContractDeclaration<Input, never>, input: Input): string | null {
+  if (!declared.lane) return null;
+  const lane: unknown = declared.lane(input);
+  if (typeof lane !== "string" || lane === "" || lane.length > LANE_LENGTH_MAX) {
+    throw contractInvalid(
+      "lane",
+      typeof lane === "string" ? JSON.stringify(lane.slice(0, 50)) : typeof lane,
+      `a text of 1 to ${LANE_LENGTH_MAX} characters`,
+    );
+  }
+  return lane;
 }
 
 function checkTimer(field: string, ms: number): void {

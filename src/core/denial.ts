@@ -63,7 +63,7 @@ export const RETRY_AFTER_MS: Readonly<Record<WaitingFor, number>> = {
   worker: 0, // prepared again at once, by whoever runs now
   paused: 5_000,
   time: 0, // its job runs at the moment asked for
-  approval: 5_000,
+  approval: 60_000, // a submission looks again at once
   budget: 2_000, // a settlement frees it, usually within a dispatch
   doubt: 5_000,
   lane: 2_000,

@@ -6,26 +6,40 @@ import { randomBytes } from "node:crypto";
 import { callAdapter } from "../adapter/call.ts";
 import { type Amounts, checkAmounts } from "../core/amount.ts";
 import { type Binding, makeBinding } from "../core/binding.ts";
-import { maximumCost } from "../core/contract.ts";
+import { laneOf, maximumCost } from "../core/contract.ts";
 import { RETRY_AFTER_MS } from "../core/denial.ts";
 import { LedgerError } from "../core/error.ts";
+import type { PolicyFacts } from "../core/facts.ts";
 import type { AnyOperation, Invalid, Preparation } from "../core/operation.ts";
 import { keptText } from "../core/outcome.ts";
+import { choosePolicy } from "../core/policy.ts";
+import type { BindAgain } from "../core/rebind.ts";
+import type { DeclinedReason } from "../core/state.ts";
 import { cleanText, describeThrown } from "../core/text.ts";
 import { type RunningOperation, type Runtime, secretsOf } from "../runtime.ts";
 import type { LoadedEffect, PreparedItem } from "../store/effects.ts";
 
 export type Prepared =
   | { readonly prepared: "bound"; readonly item: PreparedItem }
-  | { readonly prepared: "declined"; readonly code: string; readonly detail: Readonly<Record<string, string>> }
-  | { readonly prepared: "expired" }
+  | {
+      readonly prepared: "declined";
+      readonly reason: DeclinedReason;
+      readonly code: string;
+      readonly detail: Readonly<Record<string, string>>;
+    }
   /** The adapter could not read what it needs: tried again until the request expires. */
   | { readonly prepared: "later"; readonly retryAfterMs: number; readonly detail: Readonly<Record<string, string>> };
 
-/** Prepares an effect as its next revision. Writes nothing. */
-export async function prepare(runtime: Runtime, running: RunningOperation, effect: LoadedEffect): Promise<Prepared> {
+/** Prepares an effect as its next revision. Writes nothing. @param because why it is prepared */
+export async function prepare(
+  runtime: Runtime,
+  running: RunningOperation,
+  effect: LoadedEffect,
+  because: BindAgain | "first",
+): Promise<Prepared> {
   const { definition, contract } = running.operation;
-  if (effect.expiresAtMs <= effect.nowMs) return { prepared: "expired" };
+  const hopeless = whyHopeless(effect);
+  if (hopeless) return { prepared: "declined", reason: "denied", code: hopeless, detail: {} };
   const parsed = await definition.input.safeParseAsync(effect.input);
   if (!parsed.success) return declined("input_invalid", describeIssues(parsed.error.issues));
   const secrets = secretsOf(runtime, running);
@@ -44,7 +58,9 @@ export async function prepare(runtime: Runtime, running: RunningOperation, effec
   if ("invalid" in end.value) return declined("preparation_invalid", keptText(end.value.invalid, secrets, 500));
   try {
     const cost = lowerCost(maximumCost(definition.contract ?? {}, parsed.data), end.value.cost);
-    return { prepared: "bound", item: bind(runtime, running, effect, end.value, cost) };
+    const lane = laneOf(definition.contract ?? {}, parsed.data);
+    const rebound = because !== "first" && because !== "stale";
+    return { prepared: "bound", item: { ...bind(runtime, running, effect, end.value, cost), lane, rebound } };
   } catch (error) {
     const code =
       error instanceof LedgerError && error.code === "binding_too_large" ? error.code : "preparation_invalid";
@@ -53,6 +69,13 @@ export async function prepare(runtime: Runtime, running: RunningOperation, effec
       describeThrown(error, (text) => secrets.strikeOut(text)),
     );
   }
+}
+
+/** An adapter may read only for what some live policy could cover, and only in code that the owner could have allowed. */
+function whyHopeless(effect: LoadedEffect): "operation_not_allowed" | "policy_missing" | null {
+  if (!effect.protected) return null;
+  if (effect.allowedImplementation === null) return "operation_not_allowed";
+  return effect.policies.length === 0 ? "policy_missing" : null;
 }
 
 /** Without a `prepare`, what was asked for is what is done. */
@@ -66,13 +89,14 @@ function bind(
   effect: LoadedEffect,
   preparation: Preparation<unknown>,
   cost: Amounts,
-): PreparedItem {
+): Omit<PreparedItem, "lane" | "rebound"> {
   const { contract } = running.operation;
   if (typeof preparation.target !== "string" || preparation.target === "") {
     throw new LedgerError("preparation_invalid", "prepare named no target", {
       hint: "return the object that will change",
     });
   }
+  const policy = policyFor(effect, preparation.target, cost);
   const binding: Binding = makeBinding({
     ledger: effect.ledgerId,
     effect: effect.effectId,
@@ -86,8 +110,8 @@ function bind(
     task: effect.taskId,
     subject: effect.subject,
     actor: effect.actor,
-    policy: effect.policyName,
-    policy_revision: effect.policyRevision,
+    policy: policy?.name ?? null,
+    policy_revision: policy ? policy.revision : null,
     expires_at_ms: effect.expiresAtMs,
     payload: preparation.payload,
     maximumCost: cost,
@@ -101,10 +125,19 @@ function bind(
     binding,
     implementation: running.implementation,
     release: runtime.release,
-    policyId: effect.policyId,
+    policyId: policy?.policyId ?? null,
     cost,
     expiresAtMs: effect.expiresAtMs,
   };
+}
+
+/** The policy that is bound: the owner's narrowest that covers it, or the ordinary one for what is not protected. */
+function policyFor(effect: LoadedEffect, target: string, cost: Amounts): PolicyFacts | null {
+  const ordinary = effect.policies.find(({ kind }) => kind === "ordinary");
+  if (ordinary) return ordinary;
+  const { operation, version, actor, lineage } = effect;
+  const owners = effect.policies.flatMap((policy) => (policy.kind === "owner" ? [policy] : []));
+  return choosePolicy(owners, { operation, version, actor, lineage, target, cost });
 }
 
 /** `prepare` may lower the contract's maximum, never raise it or add a unit. */
@@ -121,7 +154,7 @@ function lowerCost(maximum: Amounts, prepared: Amounts | undefined): Amounts {
 }
 
 function declined(code: string, reason: string): Prepared {
-  return { prepared: "declined", code, detail: { reason } };
+  return { prepared: "declined", reason: "invalid", code, detail: { reason } };
 }
 
 /** The schema's issues in one line: paths and words, never the values. */

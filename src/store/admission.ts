@@ -1,9 +1,12 @@
 /** The rows that admission locks and writes. No decisions: facts come out, verdicts go in. */
 import type pg from "pg";
-import type { AdmissionFacts, Charge, Pause } from "../core/admission.ts";
 import { amountsFromJson, amountsToJson } from "../core/amount.ts";
+import type { ApprovalFacts } from "../core/approval.ts";
 import { readBinding } from "../core/binding.ts";
+import { type AdmissionFacts, type EffectFacts, laneKey, type Pause, type Running } from "../core/facts.ts";
+import type { Charge } from "../core/room.ts";
 import type { State } from "../core/state.ts";
+import { type PolicyRow, policyFromRow } from "./policy.ts";
 
 /** Facts of a batch, with what dispatch will need of each effect. */
 export interface LockedAdmission {
@@ -24,9 +27,12 @@ interface LockedRow {
   identity: AdmissionFacts["identity"];
   durability_gap: string | null;
   transaction_id: string;
+  ledger: { ledger_id: string; recovery_epoch: string };
   tasks: Record<string, { name: string; ended: boolean; revoked: boolean; deadline_ms: number | null }> | null;
-  actors: Record<string, { revoked: boolean }> | null;
-  policies: Record<string, { name: string; revoked: boolean }>;
+  actors: Record<string, { revoked: boolean; entitled: boolean }> | null;
+  policies: Record<string, PolicyRow> | null;
+  approvals: Record<string, ApprovalRow[]> | null;
+  busy_lanes: { operation: string; lane: string }[] | null;
   pauses: Pause[];
   budgets: { task_id: string; unit: string; limit: string; reserved: string; spent: string; overrun: string }[];
   effects: {
@@ -34,16 +40,22 @@ interface LockedRow {
     state: State;
     revision: number | null;
     actor: string;
+    requested_by: string;
     lineage: string[];
     not_before_ms: number | null;
     on_denial: "wait" | "decline";
     operation_withdrawn: boolean;
     operation: string;
+    version: number;
     operation_protected: boolean;
-    operation_allowed: boolean;
+    allowed_implementation: string | null;
     policy_id: string | null;
     cost: Record<string, string> | null;
+    lane: string | null;
     implementation: string | null;
+    release: string | null;
+    prepared_at_ms: number | null;
+    rebindings: number;
     expires_at_ms: number | null;
     digest: string | null;
     bytes: string | null;
@@ -53,15 +65,25 @@ interface LockedRow {
   }[];
 }
 
-/** Locks what a batch is decided from. `implementations` are this worker's, by effect. */
+interface ApprovalRow {
+  approval_id: string;
+  approver: string;
+  public_key: string;
+  key_revoked: boolean;
+  revoked: boolean;
+  statement: string;
+  signature: string;
+}
+
+/** Locks what a batch is decided from. `running` is what this process would send each effect by. */
 export async function lockAdmission(
   client: pg.ClientBase,
-  implementations: ReadonlyMap<string, string>,
+  running: ReadonlyMap<string, Running>,
 ): Promise<LockedAdmission> {
   const { rows } = await client.query<{ facts: LockedRow }>({
     name: "lock_admission",
     text: "select effects_ledger.lock_admission($1::uuid[]) as facts",
-    values: [[...implementations.keys()]],
+    values: [[...running.keys()]],
   });
   const row = (rows[0] as { facts: LockedRow }).facts;
   return {
@@ -74,6 +96,8 @@ export async function lockAdmission(
     ),
     facts: {
       nowMs: row.now_ms,
+      ledgerId: row.ledger.ledger_id,
+      epoch: row.ledger.recovery_epoch,
       identity: row.identity,
       durabilityGap: row.durability_gap,
       tasks: new Map(
@@ -83,7 +107,11 @@ export async function lockAdmission(
         ]),
       ),
       actors: new Map(Object.entries(row.actors ?? {})),
-      policies: new Map(Object.entries(row.policies)),
+      policies: new Map(Object.entries(row.policies ?? {}).map(([id, policy]) => [id, policyFromRow(policy)])),
+      approvals: new Map(
+        Object.entries(row.approvals ?? {}).map(([id, approvals]) => [id, approvals.map(approvalFromRow)]),
+      ),
+      busyLanes: new Set((row.busy_lanes ?? []).map(({ operation, lane }) => laneKey(operation, lane))),
       pauses: row.pauses,
       budgets: row.budgets.map((budget) => ({
         taskId: budget.task_id,
@@ -93,31 +121,59 @@ export async function lockAdmission(
         spent: BigInt(budget.spent),
         overrun: BigInt(budget.overrun),
       })),
-      effects: row.effects.map((effect) => ({
-        effectId: effect.effect_id,
-        state: effect.state,
-        lineage: effect.lineage,
-        actor: effect.actor,
-        onDenial: effect.on_denial,
-        notBeforeMs: effect.not_before_ms,
-        expiresAtMs: effect.expires_at_ms ?? 0,
-        revision: effect.revision ?? 0,
-        implementation: effect.implementation ?? "",
-        implementationNow: implementations.get(effect.effect_id) ?? "",
-        operation: {
-          withdrawn: effect.operation_withdrawn,
-          name: effect.operation,
-          protected: effect.operation_protected,
-          allowed: effect.operation_allowed,
-        },
-        // Read only where it hashes to its digest: bytes that do not are denied as such, whatever they say.
-        target: effect.bytes_match && effect.bytes !== null ? readBinding(effect.bytes).target : "",
-        policyId: effect.policy_id ?? "",
-        cost: amountsFromJson(effect.cost),
-        bytesMatch: effect.bytes_match,
-        payloadMatch: effect.payload_match,
-      })),
+      effects: row.effects.flatMap((effect) => {
+        const runs = running.get(effect.effect_id);
+        return runs ? [effectFromRow(effect, runs)] : [];
+      }),
     },
+  };
+}
+
+function effectFromRow(effect: LockedRow["effects"][number], running: Running): EffectFacts {
+  // Read only where it hashes to its digest: bytes that do not are denied as such, whatever they say.
+  const binding = effect.bytes_match && effect.bytes !== null ? readBinding(effect.bytes) : null;
+  return {
+    effectId: effect.effect_id,
+    state: effect.state,
+    lineage: effect.lineage,
+    actor: effect.actor,
+    requestedBy: effect.requested_by,
+    onDenial: effect.on_denial,
+    notBeforeMs: effect.not_before_ms,
+    expiresAtMs: effect.expires_at_ms ?? 0,
+    preparedAtMs: effect.prepared_at_ms ?? 0,
+    revision: effect.revision ?? 0,
+    rebindings: effect.rebindings,
+    digest: effect.digest ?? "",
+    implementation: effect.implementation ?? "",
+    release: effect.release ?? "",
+    running,
+    target: binding?.target ?? "",
+    conditional: binding !== null && binding.precondition !== null,
+    operation: {
+      name: effect.operation,
+      version: effect.version,
+      withdrawn: effect.operation_withdrawn,
+      protected: effect.operation_protected,
+      allowedImplementation: effect.allowed_implementation,
+    },
+    policyId: effect.policy_id,
+    cost: amountsFromJson(effect.cost),
+    lane: effect.lane,
+    bytesMatch: effect.bytes_match,
+    payloadMatch: effect.payload_match,
+  };
+}
+
+function approvalFromRow(row: ApprovalRow): ApprovalFacts {
+  return {
+    approvalId: row.approval_id,
+    approver: row.approver,
+    publicKey: Buffer.from(row.public_key, "hex"),
+    keyRevoked: row.key_revoked,
+    revoked: row.revoked,
+    statement: Buffer.from(row.statement, "hex"),
+    signature: Buffer.from(row.signature, "hex"),
   };
 }
 
@@ -130,6 +186,9 @@ export interface AdmittedItem {
   readonly tokenHash: string;
   readonly cost: Readonly<Record<string, bigint>>;
   readonly charges: readonly Charge[];
+  readonly policyId: string | null;
+  readonly lane: string | null;
+  readonly approvals: readonly string[];
   readonly dispatchTimeoutMs: number;
 }
 
@@ -148,6 +207,9 @@ export function recordAdmitted(
     token_hash: item.tokenHash,
     cost: amountsToJson(item.cost),
     charges: item.charges.map(({ taskId, unit, amount }) => ({ task_id: taskId, unit, amount: amount.toString() })),
+    policy_id: item.policyId,
+    lane: item.lane,
+    approvals: item.approvals,
     dispatch_timeout_ms: item.dispatchTimeoutMs,
   }));
   return client.query({

@@ -2,7 +2,9 @@
 import type pg from "pg";
 import { type Amounts, amountsToJson } from "../core/amount.ts";
 import type { Binding } from "../core/binding.ts";
+import type { PolicyFacts, Running } from "../core/facts.ts";
 import type { DeclinedReason, State } from "../core/state.ts";
+import { type PolicyRow, policyFromRow } from "./policy.ts";
 
 /** An effect as its job finds it. */
 export interface LoadedEffect {
@@ -20,11 +22,22 @@ export interface LoadedEffect {
   readonly lineage: readonly string[];
   readonly subject: string | null;
   readonly ledgerId: string;
-  readonly policyId: string;
-  readonly policyName: string;
-  readonly policyRevision: number;
-  /** The implementation that is bound, where one is. */
-  readonly implementation: string | null;
+  /** By its owner, or because the ledger is strict. */
+  readonly protected: boolean;
+  readonly allowedImplementation: string | null;
+  /** The live policies that could cover it. */
+  readonly policies: readonly PolicyFacts[];
+  /** What is bound, where anything is. */
+  readonly bound: LoadedBinding | null;
+}
+
+export interface LoadedBinding {
+  readonly implementation: string;
+  readonly release: string;
+  readonly preparedAtMs: number;
+  readonly policyKind: "ordinary" | "owner" | null;
+  readonly policyPreparedWithinMs: number | null;
+  readonly rebindings: number;
 }
 
 interface LoadedRow {
@@ -42,10 +55,17 @@ interface LoadedRow {
   lineage: string[];
   subject: string | null;
   ledger_id: string;
-  policy_id: string;
-  policy_name: string;
-  policy_revision: number;
-  implementation: string | null;
+  protected: boolean;
+  allowed_implementation: string | null;
+  policies: PolicyRow[];
+  bound: {
+    implementation: string;
+    release: string;
+    prepared_at_ms: number;
+    policy_kind: "ordinary" | "owner" | null;
+    prepared_within_ms: number | null;
+    rebindings: number;
+  } | null;
 }
 
 /** Loads effects by id, in the order asked; undefined for one that does not exist. */
@@ -81,10 +101,17 @@ function fromRow(row: LoadedRow): LoadedEffect {
     lineage: row.lineage,
     subject: row.subject,
     ledgerId: row.ledger_id,
-    policyId: row.policy_id,
-    policyName: row.policy_name,
-    policyRevision: row.policy_revision,
-    implementation: row.implementation,
+    protected: row.protected,
+    allowedImplementation: row.allowed_implementation,
+    policies: row.policies.map(policyFromRow),
+    bound: row.bound && {
+      implementation: row.bound.implementation,
+      release: row.bound.release,
+      preparedAtMs: row.bound.prepared_at_ms,
+      policyKind: row.bound.policy_kind,
+      policyPreparedWithinMs: row.bound.prepared_within_ms,
+      rebindings: row.bound.rebindings,
+    },
   };
 }
 
@@ -95,7 +122,11 @@ export interface PreparedItem {
   readonly binding: Binding;
   readonly implementation: string;
   readonly release: string;
-  readonly policyId: string;
+  /** The policy chosen; `null` where none covers it. */
+  readonly policyId: string | null;
+  readonly lane: string | null;
+  /** Bound again because what had been bound no longer held. */
+  readonly rebound: boolean;
   readonly cost: Amounts;
   readonly expiresAtMs: number;
 }
@@ -127,6 +158,8 @@ function preparedToJson(item: PreparedItem): object {
     implementation: item.implementation,
     release: item.release,
     policy_id: item.policyId,
+    lane: item.lane,
+    rebound: item.rebound,
     cost: amountsToJson(item.cost),
     expires_at_ms: item.expiresAtMs,
   };
@@ -185,15 +218,21 @@ export async function requeue(pool: pg.Pool, ids: readonly string[]): Promise<vo
   await pool.query("select effects_ledger.requeue($1::uuid[])", [ids]);
 }
 
-/** The implementation that is registered now for an effect's operation; null where there is no such effect. */
-export async function registeredImplementation(
-  client: pg.ClientBase | pg.Pool,
-  effectId: string,
-): Promise<string | null> {
-  const { rows } = await client.query<{ implementation: string }>(
-    `select o.implementation from effects_ledger.request r
-       join effects_ledger.operation o using (operation, version) where r.effect_id = $1`,
-    [effectId],
-  );
-  return rows[0]?.implementation ?? null;
+/**
+ * What a worker would run for an effect: the implementation that its owner allowed, else the one registered last. Null
+ * where there is no such effect.
+ */
+export async function registeredRunning(client: pg.ClientBase | pg.Pool, effectId: string): Promise<Running | null> {
+  const { rows } = await client.query<{
+    running: {
+      implementation: string;
+      release: string;
+      precondition: Running["precondition"];
+      prepared_within_ms: number | null;
+    } | null;
+  }>("select effects_ledger.registered_running($1) as running", [effectId]);
+  const running = rows[0]?.running;
+  if (!running) return null;
+  const { implementation, release, precondition, prepared_within_ms } = running;
+  return { implementation, release, precondition, preparedWithinMs: prepared_within_ms };
 }

@@ -3,12 +3,13 @@
  * or added twice finds what was recorded and stops: only an admission of this very call leads to a send.
  */
 import { type Admission, type Admitted, admit, type Candidate } from "../admit/admit.ts";
-import { REVISIONS_MAX } from "../core/admission.ts";
 import { LedgerError } from "../core/error.ts";
+import type { Running } from "../core/facts.ts";
+import { type BindAgain, REBINDINGS_MAX, whyBindAgain } from "../core/rebind.ts";
 import { describeThrown } from "../core/text.ts";
 import { dispatch } from "../dispatch/dispatch.ts";
 import { prepare } from "../prepare/prepare.ts";
-import type { RunningOperation, Runtime } from "../runtime.ts";
+import { type RunningOperation, type Runtime, runningFacts } from "../runtime.ts";
 import { type Report, type ReportFate, settle } from "../settle/settle.ts";
 import {
   type LoadedEffect,
@@ -52,25 +53,44 @@ export async function runJob(
   if (!effect) throw new LedgerError("effect_unknown", `there is no effect ${effectId}`, { effectId });
   if (effect.state !== "requested" && effect.state !== "prepared") return;
   if (runtime.stopping) return requeue(runtime.pool, [effectId]);
-  if (effect.version !== running.operation.definition.version) return leaveToAnother(runtime, effect);
+  if (effect.expiresAtMs <= effect.nowMs) return declineExpired(runtime, effectId);
+  if (!mayRun(effect, running)) return leaveToAnother(runtime, effect, running);
 
-  if (mustPrepare(effect, running) && !(await prepareAndBind(runtime, steps, running, effect))) return;
+  const runs = runningFacts(runtime, running);
+  const again = bindAgain(effect, runs);
+  if (again !== null && !(await prepareAndBind(runtime, steps, running, effect, again))) return;
   if (runtime.stopping) return requeue(runtime.pool, [effectId]);
   const admission = await steps.admit.submit({
     effectId,
     key: effect.key,
     root: effect.lineage[0] as string,
-    implementation: running.implementation,
+    running: runs,
     dispatchTimeoutMs: running.operation.contract.dispatchTimeoutMs,
   });
   if (admission.admission !== "admitted") return;
   await dispatchAndSettle(runtime, steps, running, admission.admitted);
 }
 
-/** Not bound yet, or bound by another implementation; a binding that keeps changing is left to admission to decline. */
-function mustPrepare(effect: LoadedEffect, running: RunningOperation): boolean {
-  if (effect.state === "requested") return true;
-  return effect.implementation !== running.implementation && (effect.revision ?? 0) < REVISIONS_MAX;
+/** Whoever finds it may say so, whatever it runs. */
+async function declineExpired(runtime: Runtime, effectId: string): Promise<void> {
+  await recordDeclined(runtime.pool, runtime.worker, [
+    { effectId, reason: "expired", code: "binding_expired", detail: {} },
+  ]);
+}
+
+/** This process has the version asked for and, where the owner protects the operation, the implementation allowed. */
+function mayRun(effect: LoadedEffect, { operation, implementation }: RunningOperation): boolean {
+  if (effect.version !== operation.definition.version) return false;
+  // Where nothing is allowed yet, admission says so.
+  return !effect.protected || effect.allowedImplementation === null || effect.allowedImplementation === implementation;
+}
+
+/** Why it is prepared, or null; a binding that keeps changing is left to admission to decline. */
+function bindAgain(effect: LoadedEffect, runs: Running): BindAgain | "first" | null {
+  const { bound } = effect;
+  if (effect.state === "requested" || !bound) return "first";
+  const again = whyBindAgain({ ...bound, operation: { protected: effect.protected } }, runs, effect.nowMs);
+  return again !== null && again !== "stale" && bound.rebindings >= REBINDINGS_MAX ? null : again;
 }
 
 /** True where the effect is bound now. */
@@ -79,9 +99,10 @@ async function prepareAndBind(
   steps: Steps,
   running: RunningOperation,
   effect: LoadedEffect,
+  because: BindAgain | "first",
 ): Promise<boolean> {
   const { effectId } = effect;
-  const prepared = await prepare(runtime, running, effect);
+  const prepared = await prepare(runtime, running, effect, because);
   switch (prepared.prepared) {
     case "bound":
       if (await steps.bind.submit(prepared.item)) return true;
@@ -90,12 +111,7 @@ async function prepareAndBind(
       return false;
     case "declined":
       await recordDeclined(runtime.pool, runtime.worker, [
-        { effectId, reason: "invalid", code: prepared.code, detail: prepared.detail },
-      ]);
-      return false;
-    case "expired":
-      await recordDeclined(runtime.pool, runtime.worker, [
-        { effectId, reason: "expired", code: "binding_expired", detail: {} },
+        { effectId, reason: prepared.reason, code: prepared.code, detail: prepared.detail },
       ]);
       return false;
     case "later": {
@@ -155,15 +171,18 @@ async function record(runtime: Runtime, steps: Steps, report: Report): Promise<v
   }
 }
 
-/** Requested of a version that this process does not have: a worker that has it takes it up. */
-async function leaveToAnother(runtime: Runtime, effect: LoadedEffect): Promise<void> {
+/** Of a version or an implementation that this process does not have: a worker that has it takes it up. */
+async function leaveToAnother(runtime: Runtime, effect: LoadedEffect, running: RunningOperation): Promise<void> {
+  const otherVersion = effect.version !== running.operation.definition.version;
   await recordWaiting(runtime.pool, runtime.worker, [
     {
       effectId: effect.effectId,
       code: "implementation_changed",
       waitingFor: "worker",
-      retryAfterMs: Math.max(0, Math.min(5_000, effect.expiresAtMs - effect.nowMs)),
-      detail: { version: String(effect.version) },
+      retryAfterMs: Math.min(5_000, effect.expiresAtMs - effect.nowMs),
+      detail: otherVersion
+        ? { version: String(effect.version) }
+        : { runs: running.implementation, allowed: effect.allowedImplementation ?? "" },
     },
   ]);
 }

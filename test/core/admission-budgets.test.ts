@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
-import { type AdmissionFacts, type BudgetFacts, decideAdmissions, type EffectFacts } from "../../src/core/admission.ts";
+import { decideAdmissions } from "../../src/core/admission.ts";
+import type { AdmissionFacts, BudgetFacts, EffectFacts } from "../../src/core/facts.ts";
 import { budget, EFFECT, EXPIRES_AT_MS, FACTS, NOW_MS, withEffect, withTask } from "./admission-facts.ts";
 
 /** A batch of effects, each with its cost, under these budgets. */

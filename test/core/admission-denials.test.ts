@@ -1,23 +1,36 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import {
-  type AdmissionFacts,
-  CHECKS,
-  decideAdmissions,
-  explainAdmission,
-  type Pause,
-  REVISIONS_MAX,
-  type Verdict,
-} from "../../src/core/admission.ts";
+import { decideAdmissions, explainAdmission, type Verdict } from "../../src/core/admission.ts";
 import { DENIALS, type DenialCode, RETRY_AFTER_MS } from "../../src/core/denial.ts";
+import { type AdmissionFacts, laneKey, type OwnersPolicy, type Pause } from "../../src/core/facts.ts";
+import { CHECKS } from "../../src/core/reasons.ts";
+import { REBINDINGS_MAX } from "../../src/core/rebind.ts";
 import { STATES } from "../../src/core/state.ts";
-import { budget, EFFECT, EXPIRES_AT_MS, FACTS, NOW_MS, withEffect, withTask } from "./admission-facts.ts";
+import {
+  budget,
+  EFFECT,
+  EXPIRES_AT_MS,
+  FACTS,
+  NOW_MS,
+  protectedUnder,
+  withEffect,
+  withTask,
+} from "./admission-facts.ts";
 
 type Change = (facts: AdmissionFacts) => AdmissionFacts;
 const operation =
   (changed: Partial<typeof EFFECT.operation>): Change =>
   (facts) =>
     withEffect(facts, { operation: { ...(facts.effects[0] ?? EFFECT).operation, ...changed } });
+
+/** Under a policy of the owner's, which stays what earlier changes made of it. */
+function under(changed: Partial<OwnersPolicy>): Change {
+  return (facts) => protectedUnder(facts, changed);
+}
+
+/** Its contract says that a precondition is enforced, and none is bound. */
+const lacking: Change = (facts) =>
+  withEffect(under({})(facts), { running: { ...EFFECT.running, precondition: "enforced" } });
 
 /** Every denial that can be decided now, in order of precedence, with a change of the facts that makes it stand. */
 const BREAKS: readonly (readonly [code: DenialCode, breaks: Change, as: "waits" | "denied" | "expired" | "revoked"])[] =
@@ -29,31 +42,42 @@ const BREAKS: readonly (readonly [code: DenialCode, breaks: Change, as: "waits" 
     ["binding_mismatch", (facts) => withEffect(facts, { bytesMatch: false }), "denied"],
     ["payload_mismatch", (facts) => withEffect(facts, { payloadMatch: false }), "denied"],
     ["operation_withdrawn", operation({ withdrawn: true }), "revoked"],
-    ["operation_not_allowed", operation({ protected: true, allowed: false }), "denied"],
+    ["operation_not_allowed", operation({ protected: true, allowedImplementation: null }), "denied"],
+    ["unsupported", lacking, "denied"],
     [
       "implementation_changed",
-      (facts) => withEffect(facts, { implementationNow: "other", revision: REVISIONS_MAX - 1 }),
+      (facts) => withEffect(facts, { implementation: "other", rebindings: REBINDINGS_MAX - 1 }),
       "waits",
     ],
     [
       "binding_unstable",
-      (facts) => withEffect(facts, { implementationNow: "other", revision: REVISIONS_MAX }),
+      (facts) => withEffect(facts, { implementation: "other", rebindings: REBINDINGS_MAX }),
       "denied",
     ],
     ["task_revoked", (facts) => withTask(facts, "root", { revoked: true }), "revoked"],
     ["task_ended", (facts) => withTask(facts, "root", { ended: true }), "denied"],
     ["task_expired", (facts) => withTask(facts, "root", { deadlineMs: NOW_MS }), "expired"],
-    ["actor_revoked", (facts) => ({ ...facts, actors: new Map([["shop", { revoked: true }]]) }), "revoked"],
-    ["paused", (facts) => ({ ...facts, pauses: [{ scope: "all", target: "", reason: "INC-91" }] }), "waits"],
-    ["not_yet", (facts) => withEffect(facts, { notBeforeMs: NOW_MS + 1 }), "waits"],
-    ["policy_missing", (facts) => ({ ...facts, policies: new Map() }), "denied"],
     [
-      "policy_revoked",
-      (facts) => ({ ...facts, policies: new Map([["ordinary", { name: "ordinary", revoked: true }]]) }),
+      "actor_revoked",
+      (facts) => ({ ...facts, actors: new Map([["shop", { revoked: true, entitled: true }]]) }),
       "revoked",
     ],
+    ["paused", (facts) => ({ ...facts, pauses: [{ scope: "all", target: "", reason: "INC-91" }] }), "waits"],
+    ["not_yet", (facts) => withEffect(facts, { notBeforeMs: NOW_MS + 1 }), "waits"],
+    ["policy_missing", (facts) => withEffect(facts, { policyId: null }), "denied"],
+    ["policy_revoked", under({ revoked: true }), "revoked"],
+    ["policy_expired", under({ expiresAtMs: NOW_MS }), "expired"],
+    ["policy_exhausted", under({ admissionsMax: 3n, admissionsUsed: 3n }), "denied"],
+    ["approval_required", under({ approvalsNeeded: 1, approvers: ["ana"] }), "waits"],
+    ["budget_missing", (facts) => ({ ...under({})(facts), budgets: [] }), "denied"],
     ["budget_exceeded", (facts) => ({ ...facts, budgets: [budget("root", 99n)] }), "denied"],
     ["budget_held", (facts) => ({ ...facts, budgets: [budget("root", 100n, { reserved: 1n })] }), "waits"],
+    ["doubt_limit", under({ openMax: 2n, openNow: 2n }), "waits"],
+    [
+      "lane_busy",
+      (facts) => ({ ...withEffect(facts, { lane: "42" }), busyLanes: new Set([laneKey("charge_card", "42")]) }),
+      "waits",
+    ],
   ];
 
 function decideOne(facts: AdmissionFacts): Verdict {
@@ -85,7 +109,8 @@ describe("each denial", () => {
 
     test(`${code} goes before everything that comes later`, () => {
       // From the last to the first: where two are opposite values of one fact, the earlier one stands.
-      const facts = BREAKS.slice(place).reduceRight((broken, [, change]) => change(broken), FACTS);
+      const later = BREAKS.slice(place);
+      const facts = later.reduceRight((broken, [, change]) => change(broken), FACTS);
       assert.equal(codeOf(decideOne(facts)), code);
     });
 
@@ -95,6 +120,8 @@ describe("each denial", () => {
     });
   }
 });
+
+const PROTECTED = { protected: true, allowedImplementation: "bound" };
 
 function pausedAs(scope: Pause["scope"], target: string): AdmissionFacts {
   return { ...FACTS, pauses: [{ scope, target, reason: "INC-91" }] };
@@ -122,6 +149,38 @@ describe("the same fact from elsewhere", () => {
     ["the own task has ended", withTask(FACTS, "child", { ended: true }), "task_ended"],
     ["the own task is past its deadline", withTask(FACTS, "child", { deadlineMs: NOW_MS - 1 }), "task_expired"],
     ["an actor that is not among the facts", { ...FACTS, actors: new Map() }, "actor_revoked"],
+    [
+      "an actor that lost the role by which it asks",
+      { ...FACTS, actors: new Map([["shop", { revoked: false, entitled: false }]]) },
+      "actor_revoked",
+    ],
+    ["a protected operation bound as an ordinary one", operation(PROTECTED)(FACTS), "implementation_changed"],
+    [
+      "a binding of another release, where it is protected",
+      under({})(withEffect(FACTS, { release: "r0" })),
+      "implementation_changed",
+    ],
+    [
+      "a worker that does not run what is allowed",
+      operation({ ...PROTECTED, allowedImplementation: "reviewed" })(under({})(FACTS)),
+      "implementation_changed",
+    ],
+    [
+      "a binding older than the contract allows",
+      withEffect(FACTS, { running: { ...EFFECT.running, preparedWithinMs: 999 } }),
+      "implementation_changed",
+    ],
+    ["a binding older than the policy allows", under({ preparedWithinMs: 999 })(FACTS), "implementation_changed"],
+    [
+      "a precondition that the contract declares and the binding does not state",
+      under({})(withEffect(FACTS, { running: { ...EFFECT.running, precondition: "enforced" } })),
+      "unsupported",
+    ],
+    ["a policy of another target", under({ target: { match: "exact", text: "cards/43" } })(FACTS), "policy_missing"],
+    ["a policy below its cost", under({ costs: { usd_cents: 99n } })(FACTS), "policy_missing"],
+    ["a policy of another version", under({ version: 2 })(FACTS), "policy_missing"],
+    ["a policy of another actor", under({ actor: "till" })(FACTS), "policy_missing"],
+    ["a policy of another task", under({ taskId: "elsewhere" })(FACTS), "policy_missing"],
     ["its operation stands paused", pausedAs("operation", "charge_card"), "paused"],
     ["its own task stands paused", pausedAs("task", "shops/1"), "paused"],
     ["a task above it stands paused", pausedAs("task", "shops"), "paused"],
@@ -132,7 +191,7 @@ describe("the same fact from elsewhere", () => {
   }
 
   test("a protected operation that is allowed, a deadline and a start that are not reached or just are, do not deny", () => {
-    const allowed = operation({ protected: true, allowed: true })(FACTS);
+    const allowed = protectedUnder(FACTS, {});
     const late = withTask(withEffect(allowed, { notBeforeMs: NOW_MS, expiresAtMs: NOW_MS + 1 }), "root", {
       deadlineMs: NOW_MS + 1,
     });

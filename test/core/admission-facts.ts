@@ -1,5 +1,5 @@
 /** Facts under which one effect is admitted, and what makes each denial stand; the admission tests change them. */
-import type { AdmissionFacts, BudgetFacts, EffectFacts } from "../../src/core/admission.ts";
+import type { AdmissionFacts, BudgetFacts, EffectFacts, OwnersPolicy } from "../../src/core/facts.ts";
 
 export const NOW_MS = 1_800_000_000_000;
 export const EXPIRES_AT_MS = NOW_MS + 86_400_000;
@@ -10,16 +10,23 @@ export const EFFECT: EffectFacts = {
   state: "prepared",
   lineage: ["root", "child"],
   actor: "shop",
+  requestedBy: "shop",
   onDenial: "wait",
   notBeforeMs: null,
   expiresAtMs: EXPIRES_AT_MS,
+  preparedAtMs: NOW_MS - 1_000,
   revision: 1,
+  rebindings: 0,
+  digest: "d1",
   implementation: "bound",
-  implementationNow: "bound",
+  release: "r1",
+  running: { implementation: "bound", release: "r1", precondition: "none", preparedWithinMs: null },
   target: "cards/42",
-  operation: { name: "charge_card", withdrawn: false, protected: false, allowed: false },
+  conditional: false,
+  operation: { name: "charge_card", version: 1, withdrawn: false, protected: false, allowedImplementation: null },
   policyId: "ordinary",
   cost: { usd_cents: 100n },
+  lane: null,
   bytesMatch: true,
   payloadMatch: true,
 };
@@ -31,16 +38,22 @@ export function budget(taskId: string, limit: bigint, used: Partial<BudgetFacts>
 
 export const FACTS: AdmissionFacts = {
   nowMs: NOW_MS,
+  ledgerId: "00000000-0000-4000-8000-000000000001",
+  epoch: "00000000-0000-4000-8000-000000000002",
   identity: "ok",
   durabilityGap: null,
   tasks: new Map([
     ["root", { name: "shops", ended: false, revoked: false, deadlineMs: null }],
     ["child", { name: "shops/1", ended: false, revoked: false, deadlineMs: null }],
   ]),
-  actors: new Map([["shop", { revoked: false }]]),
-  policies: new Map([["ordinary", { name: "ordinary", revoked: false }]]),
+  actors: new Map([["shop", { revoked: false, entitled: true }]]),
+  policies: new Map([
+    ["ordinary", { kind: "ordinary", policyId: "ordinary", name: "ordinary", revision: 1, revoked: false }],
+  ]),
+  approvals: new Map(),
   pauses: [],
   budgets: [budget("root", 1_000n)],
+  busyLanes: new Set(),
   effects: [EFFECT],
 };
 
@@ -57,4 +70,43 @@ export function withTask(
 ): AdmissionFacts {
   const task = facts.tasks.get(taskId) ?? { name: taskId, ended: false, revoked: false, deadlineMs: null };
   return { ...facts, tasks: new Map([...facts.tasks, [taskId, { ...task, ...changed }]]) };
+}
+
+/** A policy of the owner's that covers the effect and wants nothing. */
+export const OWNERS: OwnersPolicy = {
+  kind: "owner",
+  policyId: "charges",
+  name: "charges",
+  revision: 1,
+  revoked: false,
+  operation: "charge_card",
+  version: 1,
+  taskId: "root",
+  taskDepth: 1,
+  actor: null,
+  target: null,
+  costs: { usd_cents: 100n },
+  admissionsMax: null,
+  admissionsUsed: 0n,
+  openMax: null,
+  openNow: 0n,
+  approvalsNeeded: 0,
+  approvers: [],
+  requesterExcluded: true,
+  preconditionEnforced: false,
+  preparedWithinMs: null,
+  expiresAtMs: null,
+  addedAtMs: NOW_MS - 2_000,
+};
+
+/** The facts with the effect's operation protected and allowed, under the owner's policy with other fields. */
+export function protectedUnder(facts: AdmissionFacts, changed: Partial<OwnersPolicy>): AdmissionFacts {
+  const earlier = facts.policies.get(OWNERS.policyId);
+  const policy: OwnersPolicy = { ...(earlier?.kind === "owner" ? earlier : OWNERS), ...changed };
+  const [effect = EFFECT] = facts.effects;
+  const bound = effect.policyId === "ordinary" ? policy.policyId : effect.policyId;
+  return withEffect(
+    { ...facts, policies: new Map([...facts.policies, [policy.policyId, policy]]) },
+    { policyId: bound, operation: { ...effect.operation, protected: true, allowedImplementation: "bound" } },
+  );
 }

@@ -3,6 +3,7 @@ import { describe, test } from "node:test";
 import {
   type ContractDeclaration,
   completeContract,
+  laneOf,
   maximumCost,
   RECORD_BYTES_MAX,
   TIMER_MS_MAX,
@@ -23,6 +24,9 @@ test("what is not declared is the weaker claim", () => {
     accepts: "the adapter reported acceptance",
     bindingBytesMax: 2_048,
     proofBytesMax: 4_096,
+    preparedWithinMs: null,
+    lanes: false,
+    targetDelimiter: null,
     secrets: [],
   });
 });
@@ -38,10 +42,14 @@ test("what is declared is what is registered", () => {
     accepts: "the charge is booked",
     bindingBytesMax: 5,
     proofBytesMax: 6,
+    preparedWithinMs: 7,
+    targetDelimiter: "/",
     secrets: ["CARDS_KEY"],
   };
-  assert.deepEqual(complete({ ...declared, absence: { fence: { retentionMs: "kept" } }, cleanup: "none" }), {
+  const functions = { lane: () => "42", cleanup: "none", absence: { fence: { retentionMs: "kept" } } };
+  assert.deepEqual(complete({ ...declared, ...functions }), {
     ...declared,
+    lanes: true,
     fence: { retentionMs: "kept" },
   });
 });
@@ -52,6 +60,7 @@ describe("the bounds", () => {
     reconcileTimeoutMs: [TIMER_MS_MAX, (reconcileTimeoutMs) => ({ reconcileTimeoutMs })],
     expiresAfterMs: [Number.MAX_SAFE_INTEGER, (expiresAfterMs) => ({ expiresAfterMs })],
     "absence.fence.retentionMs": [Number.MAX_SAFE_INTEGER, (retentionMs) => ({ absence: { fence: { retentionMs } } })],
+    preparedWithinMs: [Number.MAX_SAFE_INTEGER, (preparedWithinMs) => ({ preparedWithinMs })],
     "idempotency.retentionMs": [
       Number.MAX_SAFE_INTEGER,
       (retentionMs) => ({ idempotency: { ...idempotency, retentionMs } }),
@@ -74,14 +83,32 @@ describe("the bounds", () => {
 
 describe("a part that is not built is refused, never ignored", () => {
   const NOT_BUILT: Readonly<Record<string, object>> = {
-    preparedWithinMs: { preparedWithinMs: 600_000 },
     followMax: { followMax: 5 },
-    lane: { lane: () => "customer:42" },
     "a required cleanup": { cleanup: "required" },
     "absence after a time": { absence: { conclusiveAfterMs: 60_000, endedBy: "dispatch" } },
   };
   for (const [part, declared] of Object.entries(NOT_BUILT)) {
     test(part, () => assert.throws(() => complete(declared), { code: "0A000" }));
+  }
+});
+
+test("a delimiter of targets is one character", () => {
+  for (const targetDelimiter of ["/", ":", "→"]) assert.doesNotThrow(() => complete({ targetDelimiter }));
+  for (const targetDelimiter of ["", "//"]) {
+    assert.throws(() => complete({ targetDelimiter }), { code: "contract_invalid" });
+  }
+});
+
+test("a lane is a short text of the input, and there is none where the contract has none", () => {
+  const lane = (declare: (input: { customer: string }) => unknown, customer: string) =>
+    laneOf({ lane: declare } as ContractDeclaration<{ customer: string }, never>, { customer });
+  assert.equal(
+    lane(({ customer }) => customer, "42"),
+    "42",
+  );
+  assert.equal(laneOf({}, {}), null);
+  for (const wrong of [undefined, null, 42, "", "x".repeat(201)]) {
+    assert.throws(() => lane(() => wrong, "42"), { code: "contract_invalid" });
   }
 });
 

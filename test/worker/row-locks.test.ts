@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
 import { type Admission, admit } from "../../src/admit/admit.ts";
-import type { RunningOperation } from "../../src/runtime.ts";
+import { type RunningOperation, runningFacts } from "../../src/runtime.ts";
 import { countedOperation } from "../harness/counted-operation.ts";
 import { openTestLedger } from "../harness/ledger.ts";
 import { openRuntime, type Rewrite } from "../harness/open-runtime.ts";
@@ -75,9 +75,9 @@ for (const [name, rewrite] of Object.entries(SETTINGS)) {
     await holder.query(`begin; select from ${row} for update`);
     const admissions = ids.map(async (effectId, rival) => {
       const runtime = runtimes[rival] as (typeof runtimes)[number];
-      const { implementation } = runtime.operations.get("send_note") as RunningOperation;
+      const running = runningFacts(runtime, runtime.operations.get("send_note") as RunningOperation);
       const { key = "", root = "" } = lines.find((line) => line.effect_id === effectId) ?? {};
-      const [admission] = await admit(runtime, [{ effectId, key, root, implementation, dispatchTimeoutMs: 30_000 }]);
+      const [admission] = await admit(runtime, [{ effectId, key, root, running, dispatchTimeoutMs: 30_000 }]);
       return admission as Admission;
     });
     const waiting = `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
