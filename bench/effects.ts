@@ -5,7 +5,8 @@ import { accepted, defineOperation, openLedger } from "../src/index.ts";
 import { migrate } from "../src/store/migrate.ts";
 import { withDatabase } from "./database.ts";
 
-const noop = defineOperation({
+/** An operation that does nothing, at a cost. */
+export const noop = defineOperation({
   name: "noop",
   version: 1,
   input: z.strictObject({ n: z.int() }),

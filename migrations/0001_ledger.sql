@@ -55,12 +55,24 @@ create table effects_ledger.identity (
   recovery_epoch    uuid not null default gen_random_uuid(),
   strict            boolean not null default false,
   pause_revision    bigint not null default 0,
+  reconcile_deadline_max interval not null default interval '24 hours',
+  role_prefix       text,
+  closed_at         timestamptz,
+  lost_admission    uuid,
+  violated_at       timestamptz,
+  durability_attested text,
+  synchronous_standby boolean not null default false,
   founded_at        timestamptz not null default clock_timestamp(),
   constraint "a database holds one ledger" check (singleton),
-  constraint "a ledger's name is a short lower-case word" check (name ~ '^[a-z][a-z0-9_-]{0,62}$')
+  constraint "a reconciliation ends within a day" check
+    (reconcile_deadline_max > interval '0' and reconcile_deadline_max <= interval '24 hours'),
+  constraint "a ledger's name is a short lower-case word" check (name ~ '^[a-z][a-z0-9_-]{0,62}$'),
+  constraint "a role prefix is lower-case and ends with an underscore" check (role_prefix ~ '^[a-z][a-z0-9_]{0,39}_$')
 );
 comment on table effects_ledger.identity is
   'Where this ledger was written. A copy, a restore or a promoted standby differs from it, and admission closes.';
+comment on column effects_ledger.identity.role_prefix is
+  'What the names of this ledger''s roles begin with (src/store/role-matrix.ts); null where its owner does everything.';
 
 -- The timeline that this server writes now. The control file's lags a promotion by minutes, so it is read from the name
 -- of the WAL file at the insert position.
@@ -79,37 +91,77 @@ create function effects_ledger.found(ledger_name text) returns void language sql
     on conflict (singleton) do nothing
   $$;
 
--- One word on whether this database is the ledger it was: ok, standby, or unacknowledged (protocol, section 10).
-create function effects_ledger.identity_standing() returns text language plpgsql volatile
+-- This server, database and timeline, in one word.
+create function effects_ledger.place_now() returns text language sql volatile security definer
   set search_path = pg_catalog, pg_temp
   as $$
-  declare
-    matches boolean;
+    select concat_ws(' ', (select c.system_identifier from pg_control_system() c),
+                     (select d.oid from pg_database d where d.datname = current_database()), effects_ledger.timeline_now())
+  $$;
+
+-- Why this database is not, or may not be, the ledger as it was; null where nothing is seen (protocol, section 10).
+create function effects_ledger.identity_gap() returns text language plpgsql volatile security definer
+  set search_path = pg_catalog, pg_temp
+  as $$
   begin
     if pg_is_in_recovery() then
       return 'standby';
     end if;
-    select i.system_identifier = (select c.system_identifier::text from pg_control_system() c)
-       and i.database_oid = (select d.oid from pg_database d where d.datname = current_database())
-       and i.timeline = effects_ledger.timeline_now()
-       and i.xmin::text::bigint = (i.written_by::text::numeric % 4294967296)::bigint
-      into matches
-      from effects_ledger.identity i;
-    return case when matches then 'ok' else 'unacknowledged' end;
+    return (select case
+        when i.system_identifier <> (select c.system_identifier::text from pg_control_system() c) then 'another_server'
+        when i.database_oid <> (select d.oid from pg_database d where d.datname = current_database()) then 'another_database'
+        when i.timeline <> effects_ledger.timeline_now() then 'another_timeline'
+        when i.xmin::text::bigint <> (i.written_by::text::numeric % 4294967296)::bigint then 'written_again'
+        when i.lost_admission is not null then 'admission_lost'
+        when i.closed_at is not null then 'closed' end
+      from effects_ledger.identity i);
   end $$;
 
--- Settings without which a confirmed commit may be lost; null where there is none (protocol, section 10).
-create function effects_ledger.durability_gap() returns text language sql stable
+-- The same in one word: ok, standby, or unacknowledged.
+create function effects_ledger.identity_standing() returns text language sql volatile security definer
   set search_path = pg_catalog, pg_temp
   as $$
-    select nullif(concat_ws(', ', case when current_setting('fsync') = 'off' then 'fsync is off' end,
-                                  case when current_setting('full_page_writes') = 'off' then 'full_page_writes is off' end), '')
+    select case coalesce(effects_ledger.identity_gap(), 'ok') when 'ok' then 'ok' when 'standby' then 'standby' else 'unacknowledged' end
+  $$;
+
+-- Settings without which a confirmed commit may be lost; null where there is none (protocol, section 10).
+create function effects_ledger.durability_gap() returns text language sql stable security definer
+  set search_path = pg_catalog, pg_temp
+  as $$
+    select nullif(concat_ws(', ',
+             case when current_setting('fsync') = 'off' and i.durability_attested is null then 'fsync is off' end,
+             case when current_setting('full_page_writes') = 'off' and i.durability_attested is null then 'full_page_writes is off' end,
+             case when i.synchronous_standby and current_setting('synchronous_standby_names') = '' then 'synchronous_standby_names is empty' end), '')
+      from effects_ledger.identity i
   $$;
 
 -- The role that acts: the one in force by SET ROLE, else the session's user. Holds inside definer functions too.
 create function effects_ledger.actor_now() returns text language sql stable
   set search_path = pg_catalog, pg_temp
   as $$ select case when current_setting('role') = 'none' then session_user::text else current_setting('role') end $$;
+
+-- True where both are roles and the first is a member of the second, directly or not. Both are looked up by calls, which
+-- read the catalogue as it is now; a query would read it as of the snapshot (protocol, section 5). A role that is missing
+-- is nobody's member.
+create function effects_ledger.is_member(member text, of_role text) returns boolean language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    if member = '' or octet_length(member) > 63 then
+      return false; -- no role's name, and one that is cut short would be another's
+    end if;
+    return coalesce(pg_has_role(to_regrole(quote_ident(member)), to_regrole(quote_ident(of_role)), 'MEMBER'), false);
+  end $$;
+
+-- True where the acting role has one of this ledger's roles; never where it has none.
+create function effects_ledger.has_role(suffix text) returns boolean language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    prefix constant text := (select i.role_prefix from effects_ledger.identity i);
+  begin
+    return prefix is not null and effects_ledger.is_member(effects_ledger.actor_now(), prefix || suffix);
+  end $$;
 
 -- Empty tables. A batch locks the gates of its root tasks, in order, before its snapshot is taken.
 create table effects_ledger.gate_0 ();

@@ -8,7 +8,8 @@
 create function effects_ledger.policy_facts(p effects_ledger.policy) returns jsonb language sql stable
   set search_path = pg_catalog, pg_temp
   as $$
-    select jsonb_build_object('policy_id', p.policy_id, 'name', p.name, 'revision', p.revision, 'revoked', p.revoked_at is not null)
+    select jsonb_build_object('policy_id', p.policy_id, 'name', p.name, 'revision', p.revision, 'revoked', p.revoked_at is not null,
+             'suspended', p.suspended_at is not null)
       || case when p.operation is null then '{"kind": "ordinary"}'
               else jsonb_build_object('kind', 'owner', 'operation', p.operation, 'version', p.version, 'task_id', p.task_id,
                 'task_depth', (select cardinality(t.lineage) from effects_ledger.task t where t.task_id = p.task_id),
@@ -134,8 +135,8 @@ create function effects_ledger.record_declined(items jsonb, worker text) returns
     ids constant uuid[] := effects_ledger.ids_of(items);
     moment constant timestamptz := clock_timestamp();
     actor constant text := effects_ledger.actor_now();
+    declined uuid[];
   begin
-    return query
     with item as materialized (
       select * from jsonb_to_recordset(items) as i(effect_id uuid, reason text, code text, detail jsonb)
     ), locked as materialized (
@@ -158,15 +159,29 @@ create function effects_ledger.record_declined(items jsonb, worker text) returns
         from step s
     ), settled as (
       delete from effects_ledger.live v using step s where v.effect_id = any (ids) and v.effect_id = s.effect_id
+    ), unfollowed as (
+      delete from effects_ledger.follower f using step s where f.effect_id = any (ids) and f.effect_id = s.effect_id
     ), unlined as (
       delete from effects_ledger.lane_waiting w using step s where w.effect_id = any (ids) and w.effect_id = s.effect_id
+    ), moved as (
+      update effects_ledger.effect e
+         set state = 'declined', seq = s.seq, head = s.hash, waiting_for = null, denial_code = s.code,
+             declined_reason = s.reason
+        from step s where e.effect_id = any (ids) and e.effect_id = s.effect_id
+      returning e.effect_id
     )
-    update effects_ledger.effect e
-       set state = 'declined', seq = s.seq, head = s.hash, waiting_for = null, denial_code = s.code,
-           declined_reason = s.reason
-      from step s where e.effect_id = any (ids) and e.effect_id = s.effect_id
-    returning e.effect_id;
+    select array_agg(m.effect_id) into declined from moved m;
+    perform effects_ledger.give_notice(declined, 'declined');
+    return query select unnest(declined);
   end $$;
+
+-- Which follower an effect has, of those that were not declined: its key is what keeps a second one out. What follows a declined
+-- follower has the place of whatever that one followed, too, so that no line of followers ever branches.
+create table effects_ledger.follower (
+  predecessor uuid primary key references effects_ledger.effect,
+  effect_id   uuid not null references effects_ledger.effect
+);
+create index follower_effect on effects_ledger.follower (effect_id);
 
 -- What waits for a lane, so that the next one is queued when it is free. Only advice: a waiting effect is looked at anyway.
 create table effects_ledger.lane_waiting (
@@ -185,6 +200,7 @@ create function effects_ledger.record_waiting(items jsonb, worker text) returns 
     ids constant uuid[] := effects_ledger.ids_of(items);
     moment constant timestamptz := clock_timestamp();
     actor constant text := effects_ledger.actor_now();
+    awaiting_approval uuid[];
   begin
     with item as materialized (
       select * from jsonb_to_recordset(items) as i(effect_id uuid, code text, waiting_for text, detail jsonb)
@@ -205,10 +221,14 @@ create function effects_ledger.record_waiting(items jsonb, worker text) returns 
         previous_hash, hash)
       select s.effect_id, s.seq, moment, 'denied', s.state, s.state, actor, worker, s.detail, s.previous, s.hash
         from step s
+    ), moved as (
+      update effects_ledger.effect e
+         set seq = s.seq, head = s.hash, waiting_for = s.waiting_for, denial_code = s.code
+        from step s where e.effect_id = any (ids) and e.effect_id = s.effect_id
+      returning e.effect_id, e.waiting_for
     )
-    update effects_ledger.effect e
-       set seq = s.seq, head = s.hash, waiting_for = s.waiting_for, denial_code = s.code
-      from step s where e.effect_id = any (ids) and e.effect_id = s.effect_id;
+    select array_agg(m.effect_id) into awaiting_approval from moved m where m.waiting_for = 'approval';
+    perform effects_ledger.give_notice(awaiting_approval, 'awaiting_approval');
 
     insert into effects_ledger.lane_waiting (effect_id, operation, lane, priority)
     select r.effect_id, r.operation, b.lane, r.priority

@@ -3,7 +3,7 @@
 -- Invariants established here:
 --   * one permit an effect, used in the transaction that writes it;
 --   * what was reserved on which budget is a history, so that every sum can be recomputed;
---   * a cost is settled or released once;
+--   * a cost is settled or released once; afterwards only its overrun may rise, by evidence;
 --   * a lane holds one open effect at most, a policy's admissions and open effects do not rise past their bounds.
 
 create table effects_ledger.permit (
@@ -49,7 +49,10 @@ create function effects_ledger.refuse_second_settlement() returns trigger langua
       using errcode = '23514', constraint = 'a cost is settled once';
   end $$;
 create trigger "a cost is settled once" after update on effects_ledger.cost for each row
-  when (old.standing <> 'reserved' or new.reserved <> old.reserved)
+  when (new.reserved <> old.reserved
+        or old.standing <> 'reserved'
+           and ((old.settled, old.standing, old.source, old.at) is distinct from (new.settled, new.standing, new.source, new.at)
+                or new.overrun <= old.overrun))
   execute function effects_ledger.refuse_second_settlement();
 
 create table effects_ledger.reservation (
@@ -82,7 +85,8 @@ call effects_ledger.make_history('effects_ledger.permit_approval');
 -- Locks, in one fixed order, every row that an admission decides from, and returns the facts as of the moment after the
 -- last lock. Configuration is locked FOR SHARE: whoever takes authority away updates it, and is then ahead of us or
 -- makes us fail with 40001. Payload and binding bytes are hashed here, in the statement that returns them.
-create function effects_ledger.lock_admission(ids uuid[]) returns jsonb language plpgsql volatile security definer
+create function effects_ledger.lock_admission(ids uuid[], remembered uuid default null) returns jsonb language plpgsql
+  volatile security definer
   set search_path = pg_catalog, pg_temp
   as $$
   declare
@@ -94,8 +98,10 @@ create function effects_ledger.lock_admission(ids uuid[]) returns jsonb language
     sums jsonb;
     authority jsonb;
     approvals jsonb;
+    followed uuid[];
   begin
-    select jsonb_build_object('ledger_id', i.ledger_id, 'strict', i.strict, 'recovery_epoch', i.recovery_epoch)
+    select jsonb_build_object('ledger_id', i.ledger_id, 'strict', i.strict, 'recovery_epoch', i.recovery_epoch,
+                              'violated', i.violated_at is not null)
       into strict ledger from effects_ledger.identity i for share;
     perform from effects_ledger.operation o
       where (o.operation, o.version) in (select r.operation, r.version from effects_ledger.request r
@@ -110,6 +116,9 @@ create function effects_ledger.lock_admission(ids uuid[]) returns jsonb language
     perform from effects_ledger.actor a
       where a.actor in (select r.actor from effects_ledger.request r where r.effect_id = any (ids))
       order by a.actor for share;
+    perform from effects_ledger.invocation v
+      where v.invocation_id in (select r.invocation from effects_ledger.request r where r.effect_id = any (ids))
+      order by v.invocation_id for share;
     select array_agg(distinct b.policy_id) into bound_policies
       from unnest(ids) as wanted(effect_id)
       join effects_ledger.effect e using (effect_id)
@@ -131,6 +140,10 @@ create function effects_ledger.lock_admission(ids uuid[]) returns jsonb language
                 from effects_ledger.approval a join effects_ledger.approver k using (key_id)
                where a.effect_id = any (ids) and a.verdict = 'approved' group by a.effect_id) as x;
     end if;
+    select array_agg(l.predecessor) into followed from effects_ledger.line_above(ids) as l;
+    if followed is not null then
+      perform from effects_ledger.effect e where e.effect_id = any (followed) order by e.effect_id for share;
+    end if;
     perform from effects_ledger.effect e where e.effect_id = any (ids) order by e.effect_id for no key update;
     perform from effects_ledger.budget b where b.task_id = any (tasks) order by b.task_id, b.unit for no key update;
     moment := clock_timestamp();
@@ -140,8 +153,7 @@ create function effects_ledger.lock_admission(ids uuid[]) returns jsonb language
                   'ended', t.ended_at is not null, 'revoked', t.revoked_at is not null,
                   'deadline_ms', floor(extract(epoch from t.deadline) * 1000)))
                   from effects_ledger.task t where t.task_id = any (tasks)),
-      'actors', (select jsonb_object_agg(a.actor, jsonb_build_object('revoked', a.revoked_at is not null,
-                   'entitled', effects_ledger.may_serve(a.actor)))
+      'actors', (select jsonb_object_agg(a.actor, jsonb_build_object('revoked', a.revoked_at is not null))
                    from effects_ledger.actor a
                   where a.actor in (select r.actor from effects_ledger.request r where r.effect_id = any (ids))),
       'pauses', (select coalesce(jsonb_agg(jsonb_build_object('scope', p.scope, 'target', p.target, 'reason', p.reason)), '[]')
@@ -149,6 +161,7 @@ create function effects_ledger.lock_admission(ids uuid[]) returns jsonb language
       'policies', (select jsonb_object_agg(p.policy_id, effects_ledger.policy_facts(p)) from effects_ledger.policy p
                     where p.policy_id = any (bound_policies)),
       'approvals', approvals,
+      'against', case when followed is not null then effects_ledger.predecessors_against(ids) end,
       'busy_lanes', (select jsonb_agg(jsonb_build_object('operation', l.operation, 'lane', l.lane))
                        from unnest(ids) as wanted(effect_id)
                        join effects_ledger.effect e using (effect_id)
@@ -157,13 +170,17 @@ create function effects_ledger.lock_admission(ids uuid[]) returns jsonb language
                        join effects_ledger.lane l on l.operation = r.operation and l.lane = b.lane))
       into authority;
     select coalesce(jsonb_agg(jsonb_build_object('task_id', b.task_id, 'unit', b.unit, 'limit', b.limit_amount::text,
-             'reserved', b.reserved::text, 'spent', b.spent::text, 'overrun', b.overrun::text)), '[]')
+             'reserved', b.reserved::text, 'spent', b.spent::text, 'overrun', b.overrun::text,
+             'suspended', b.suspended_at is not null)), '[]')
       into sums from effects_ledger.budget b where b.task_id = any (tasks);
     select coalesce(jsonb_agg(jsonb_build_object(
         'effect_id', e.effect_id, 'state', e.state, 'revision', e.revision,
         'operation', r.operation, 'version', r.version, 'actor', r.actor, 'requested_by', r.requested_by,
+        'entitled', effects_ledger.may_serve(r.actor, r.spoken_by),
+        'invocation_ended', r.invocation is not null and exists (select from effects_ledger.invocation v
+           where v.invocation_id = r.invocation and v.outcome is not null),
         'lineage', to_jsonb(t.lineage),
-        'not_before_ms', floor(extract(epoch from r.not_before) * 1000), 'on_denial', r.on_denial,
+        'not_before_ms', floor(extract(epoch from r.not_before) * 1000), 'on_denial', r.on_denial, 'follows', r.follows,
         'operation_withdrawn', o.withdrawn_at is not null,
         'operation_protected', o.protected or (ledger ->> 'strict')::boolean,
         'allowed_implementation', o.allowed_implementation,
@@ -186,6 +203,9 @@ create function effects_ledger.lock_admission(ids uuid[]) returns jsonb language
       join effects_ledger.operation o using (operation, version)
       left join effects_payload.binding b on b.effect_id = e.effect_id and b.revision = e.revision;
     return jsonb_build_object('now_ms', floor(extract(epoch from moment) * 1000),
+      -- The newest admission that this process had confirmed; where it is gone, so may others be (protocol, section 10).
+      'remembered', remembered is null
+                    or exists (select from effects_ledger.effect e where e.effect_id = remembered and e.admitted_at is not null),
       'identity', effects_ledger.identity_standing(), 'durability_gap', effects_ledger.durability_gap(),
       'transaction_id', pg_current_xact_id()::text, 'ledger', ledger, 'effects', facts, 'budgets', sums) || authority;
   end $$;
@@ -225,6 +245,11 @@ create function effects_ledger.record_admitted(items jsonb, worker text) returns
 
     delete from effects_ledger.lane_waiting w where w.effect_id = any (ids);
 
+    if items @? '$[*] ? (@.cleanup == true)' then
+      insert into effects_ledger.obligation (effect_id, opened_at)
+      select i.effect_id, moment from jsonb_to_recordset(items) as i(effect_id uuid, cleanup boolean) where i.cleanup;
+    end if;
+
     update effects_ledger.policy p
        set admissions_used = p.admissions_used + i.admitted, open_now = p.open_now + i.admitted
       from (select x.policy_id, count(*) as admitted from jsonb_to_recordset(items) as x(policy_id uuid, issued_under text)
@@ -246,9 +271,10 @@ create function effects_ledger.record_admitted(items jsonb, worker text) returns
     with item as materialized (
       select i.*, jsonb_build_object('attempt', i.attempt, 'attempt_digest', i.token_hash, 'digest', i.digest,
                                      'issued_under', i.issued_under, 'cost', i.cost,
-                                     'dispatch_timeout_ms', i.dispatch_timeout_ms) as detail
+                                     'dispatch_timeout_ms', i.dispatch_timeout_ms)
+                  || case when i.cleanup then '{"cleanup": "owed"}' else '{}'::jsonb end as detail
         from jsonb_to_recordset(items) as i(effect_id uuid, digest text, issued_under text, attempt uuid,
-                                            token_hash text, cost jsonb, dispatch_timeout_ms bigint)
+                                            token_hash text, cost jsonb, dispatch_timeout_ms bigint, cleanup boolean)
     ), step as materialized (
       select i.*, e.seq + 1 as seq, e.head as previous,
              effects_ledger.event_hash(e.head, e.effect_id, e.seq + 1, moment, 'admitted', 'prepared', 'admitted',
@@ -274,11 +300,15 @@ create function effects_ledger.record_admitted(items jsonb, worker text) returns
     end if;
   end $$;
 
--- What became of an admission whose COMMIT was not confirmed, asked from a new connection (protocol, section 5).
+-- What became of an admission whose COMMIT was not confirmed, asked from a new connection (protocol, section 5). The
+-- transaction's fate is read first: what the next statement does not see of a committed one was never in it.
 create function effects_ledger.admission_fate(transaction_id text, ids uuid[], hashes text[]) returns jsonb
-  language sql volatile security definer set search_path = pg_catalog, pg_temp
+  language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
   as $$
-    select jsonb_build_object(
+  declare
+    fate constant text := case when transaction_id is not null then pg_xact_status(transaction_id::xid8) end;
+  begin
+    return (select jsonb_build_object(
       'identity', effects_ledger.identity_standing(),
       'ledger_id', (select i.ledger_id from effects_ledger.identity i),
       'held', coalesce((select jsonb_agg(e.effect_id) from unnest(ids, hashes) as w(effect_id, hash)
@@ -287,5 +317,5 @@ create function effects_ledger.admission_fate(transaction_id text, ids uuid[], h
       'units', coalesce((select jsonb_object_agg(u.effect_id, u.units)
                            from (select c.effect_id, jsonb_agg(c.unit) as units from effects_ledger.cost c
                                   where c.effect_id = any (ids) group by 1) as u), '{}'),
-      'transaction', case when transaction_id is null then null else pg_xact_status(transaction_id::xid8) end)
-  $$;
+      'transaction', fate));
+  end $$;

@@ -12,6 +12,11 @@ create function effects_ledger.refuse(code text, message text, hint text) return
     raise exception using errcode = code, message = message, hint = hint;
   end $$;
 
+-- A name as a message shows it: quoted, or null.
+create function effects_ledger.quoted(name text) returns text language sql immutable
+  set search_path = pg_catalog, pg_temp
+  as $$ select coalesce(to_json(name)::text, 'null') $$;
+
 -- The value with every number as a double holds it; refuses, with the path, what JSON cannot carry faithfully.
 create function effects_ledger.faithful_value(given json, path text, depth int) returns jsonb language plpgsql stable
   set search_path = pg_catalog, pg_temp
@@ -121,6 +126,28 @@ create function effects_ledger.first_difference(a jsonb, b jsonb, path text) ret
     return path;
   end $$;
 
+-- The earlier effect of a name, if this request is the same one; else PE104 with what differs.
+create function effects_ledger.same_request(earlier effects_ledger.request, operation text, given jsonb,
+                                            given_digest bytea, acting text, follows uuid) returns uuid language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    differs text;
+  begin
+    differs := case
+      when earlier.operation <> operation then 'operation'
+      when earlier.actor <> acting then 'actor'
+      when earlier.follows is distinct from follows then 'follows'
+      when earlier.given_digest <> given_digest then
+        'input' || coalesce(effects_ledger.first_difference((select i.given::jsonb from effects_payload.input i
+                              where i.effect_id = earlier.effect_id), given, ''), '') end;
+    if differs is not null then
+      perform effects_ledger.refuse('PE104', format('name_conflict: the name %s is another request''s; %s differs',
+                                    effects_ledger.quoted(earlier.name), differs), 'use the same request, or another name');
+    end if;
+    return earlier.effect_id;
+  end $$;
+
 -- Budgets as an application gives them: [{"unit": "usd_cents", "limit": "10000"}], limits as integers or digits.
 create function effects_ledger.read_budgets(budgets json) returns table (unit text, amount bigint) language plpgsql
   set search_path = pg_catalog, pg_temp
@@ -138,7 +165,7 @@ create function effects_ledger.read_budgets(budgets json) returns table (unit te
                    from json_array_elements(budgets) as e(value)
     loop
       if entry.named is null or entry.named !~ '^[a-z][a-z0-9_]{0,31}$' then
-        perform effects_ledger.refuse('22023', format('the unit %s is refused', coalesce(to_json(entry.named)::text, 'null')),
+        perform effects_ledger.refuse('22023', format('the unit %s is refused', effects_ledger.quoted(entry.named)),
                                       'a unit is a lower-case word of at most 32 characters');
       elsif coalesce(entry.kind not in ('number', 'string') or entry.digits !~ '^[0-9]{1,19}$'
                      or entry.digits::numeric > case entry.kind when 'number' then 9007199254740991 else 9223372036854775807 end,

@@ -2,7 +2,7 @@
 --
 -- Invariants established here:
 --   * `admitted` is never shown without saying whether it is unresolved, and since when;
---   * a caller sees its own effects, and those of its tasks.
+--   * a caller sees its own effects, those of its tasks, and those that the owner let it see.
 
 -- Why an effect waits or was declined, and what to do about it. src/core/denial.ts holds the same list and its order.
 create table effects_ledger.denial (
@@ -50,15 +50,19 @@ insert into effects_ledger.denial values
   (101, 'input_invalid', false, null, 'its input does not fit the operation''s schema (effects.operations)'),
   (102, 'preparation_invalid', false, null, 'its adapter found that it can never be carried out'),
   (103, 'binding_too_large', false, null, 'its binding is larger than the contract allows'),
-  (104, 'preparation_failed', true, 'preparation', 'its adapter could not read what it needs; it is tried again');
+  (104, 'preparation_failed', true, 'preparation', 'its adapter could not read what it needs; it is tried again'),
+  (105, 'payload_too_large', false, null, 'its payload has more than 1048576 canonical bytes: bind a reference instead'),
+  (106, 'secret_bound', false, null, 'its adapter would have bound a declared secret: leave it out, and read it in dispatch'),
+  (107, 'cancelled', false, null, 'it was cancelled before its admission: nothing was sent');
 call effects_ledger.make_history('effects_ledger.denial');
 
--- Where an effect stands, as its requester sees it: one row an effect.
+-- Where an effect stands, as its requester sees it: one row an effect. The time is the statement's: a volatile clock would
+-- keep the planner from looking one effect up, and make it go through all of them.
 create view effects_ledger.standing as
-  select e.effect_id, r.name, r.operation, r.version, t.name as task, e.state,
-         case e.state when 'admitted' then coalesce(e.unresolved_since, e.dispatch_deadline) <= clock_timestamp()
+  select e.effect_id, r.known_as as name, r.operation, r.version, t.name as task, e.state,
+         case e.state when 'admitted' then e.unresolved_since is not null or e.dispatch_deadline <= statement_timestamp()
                       when 'uncertain' then z.effect_id is null else false end as unresolved,
-         case when e.state = 'admitted' and coalesce(e.unresolved_since, e.dispatch_deadline) <= clock_timestamp()
+         case when e.state = 'admitted' and (e.unresolved_since is not null or e.dispatch_deadline <= statement_timestamp())
                 or e.state = 'uncertain' and z.effect_id is null
               then coalesce(e.unresolved_since, e.dispatch_deadline) end as unresolved_since,
          e.waiting_for, e.declined_reason as reason, e.denial_code as code, d.hint,
@@ -68,28 +72,82 @@ create view effects_ledger.standing as
          (select coalesce(json_object_agg(c.unit, (coalesce(c.settled, c.reserved)::numeric + c.overrun)::text order by c.unit), '{}')
             from effects_ledger.cost c where c.effect_id = e.effect_id) as cost,
          case when z.effect_id is not null
-              then json_build_object('kind', z.kind, 'says', z.says, 'by', z.by_role, 'at', z.at) end as resolution,
-         e.reference, e.seq, r.actor, t.actor as task_actor
+              then json_build_object('kind', case when y.effect_id is null then z.kind else 'evidence' end, 'says', coalesce(y.says, z.says),
+                                     'by', coalesce(y.by_role, z.by_role), 'at', coalesce(y.at, z.at)) end as resolution,
+         e.reference, e.seq, f.effect_id as followed_by, r.actor, t.actor as task_actor, t.lineage
     from effects_ledger.effect e
     join effects_ledger.request r using (effect_id)
     join effects_ledger.task t using (task_id)
     left join effects_ledger.denial d on d.code = e.denial_code
-    left join effects_ledger.outcome o using (effect_id)
+    left join effects_ledger.follower f on f.predecessor = e.effect_id
+    left join effects_ledger.outcome o on o.effect_id = e.effect_id
     left join effects_payload.evidence v on v.evidence_id = o.evidence_id
-    left join effects_ledger.resolution z on z.effect_id = e.effect_id;
+    left join effects_ledger.resolution z on z.effect_id = e.effect_id
+    left join effects_ledger.resolution_after_risk y on y.effect_id = e.effect_id;
 
-create function effects.observe(effect_id uuid)
-  returns table (effect_id uuid, name text, operation text, version int, task text, state text, unresolved boolean,
-                 unresolved_since timestamptz, waiting_for text, reason text, code text, hint text, proof json,
-                 evidence json, via text, cost json, resolution json, reference text, seq int)
-  language sql stable security definer set search_path = pg_catalog, pg_temp
+-- Who may look at effects that are not its own: those of a task, and of every task under it.
+create table effects_ledger.observer (
+  actor    text not null,
+  task_id  uuid not null references effects_ledger.task,
+  added_by text not null,
+  added_at timestamptz not null default clock_timestamp(),
+  primary key (actor, task_id)
+);
+
+-- True where the acting role may look: it is the actor, the task's actor, speaks for one of them, was let, or operates.
+create function effects_ledger.may_observe(actor text, task_actor text, lineage uuid[]) returns boolean language sql volatile
+  set search_path = pg_catalog, pg_temp
+  as $$
+    select effects_ledger.actor_now() in (actor, task_actor)
+        or effects_ledger.spoken_for(actor) is not null or effects_ledger.spoken_for(task_actor) is not null
+        or exists (select from effects_ledger.observer o
+                    where o.actor = effects_ledger.actor_now() and o.task_id = any (lineage))
+        or effects_ledger.has_role('operator')
+  $$;
+
+-- What an observer sees of an effect: the columns of effects.observe, effects.find and effects.effects.
+create type effects_ledger.observed as (
+  effect_id uuid, name text, operation text, version int, task text, state text, unresolved boolean,
+  unresolved_since timestamptz, waiting_for text, reason text, code text, hint text, proof json, evidence json, via text,
+  cost json, resolution json, reference text, seq int, followed_by uuid
+);
+
+create function effects.observe(effect_id uuid) returns setof effects_ledger.observed
+  language sql volatile security definer set search_path = pg_catalog, pg_temp
   as $$
     select s.effect_id, s.name, s.operation, s.version, s.task, s.state, s.unresolved, s.unresolved_since, s.waiting_for,
-           s.reason, s.code, s.hint, s.proof, s.evidence, s.via, s.cost, s.resolution, s.reference, s.seq
+           s.reason, s.code, s.hint, s.proof, s.evidence, s.via, s.cost, s.resolution, s.reference, s.seq, s.followed_by
       from effects_ledger.standing s
-     where s.effect_id = $1 and effects_ledger.actor_now() in (s.actor, s.task_actor)
+     where s.effect_id = $1 and effects_ledger.may_observe(s.actor, s.task_actor, s.lineage)
   $$;
-comment on function effects.observe is 'Where an effect of the caller''s own stands: one row, or none.';
+comment on function effects.observe is 'Where an effect that the caller may look at stands: one row, or none.';
+
+create function effects.find(name text, task text default 'default') returns setof effects_ledger.observed
+  language sql volatile security definer set search_path = pg_catalog, pg_temp
+  as $$
+    select o.* from effects_ledger.request r join effects_ledger.task t using (task_id)
+     cross join lateral effects.observe(r.effect_id) as o
+     where r.name = $1 and r.run is null and t.name = $2
+  $$;
+comment on function effects.find is
+  'Where the effect that was requested by a name stands, if the caller may look at it: one row, or none. `followed_by` leads on.';
+
+-- The effects of the acting role, and those that it asked for in another actor's name.
+create function effects_ledger.own_effects() returns setof effects_ledger.observed
+  language sql volatile security definer set search_path = pg_catalog, pg_temp
+  as $$
+    select o.* from effects_ledger.request r
+     cross join lateral effects.observe(r.effect_id) as o
+     where r.actor = effects_ledger.actor_now() or effects_ledger.spoken_for(r.actor) is not null
+  $$;
+create view effects.effects with (security_invoker = true) as select * from effects_ledger.own_effects();
+comment on view effects.effects is 'The caller''s own effects, each as effects.observe shows it.';
+
+create view effects.ledger as
+  select i.ledger_id, i.name, i.strict, i.founded_at, effects_ledger.identity_standing() as standing,
+         effects_ledger.durability_gap() as durability_gap
+    from effects_ledger.identity i;
+comment on view effects.ledger is 'Which ledger this database holds, and why it is closed, if it is.';
 
 create view effects.operations as
   select o.operation, o.version, o.input_schema as input, o.contract, o.implementation, o.release, o.protected,

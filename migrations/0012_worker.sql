@@ -12,8 +12,12 @@ create table effects_ledger.worker (
   started_at   timestamptz not null default clock_timestamp(),
   heartbeat_at timestamptz not null default clock_timestamp(),
   stopped_at   timestamptz,
-  freed_at     timestamptz
+  freed_at     timestamptz,
+  last_admission uuid,
+  confirmed_on text
 );
+comment on column effects_ledger.worker.confirmed_on is
+  'Where its newest confirmed admission was last found in place: server, database and timeline.';
 comment on table effects_ledger.worker is 'Worker processes by heartbeat. A row says who is alive, not what happened.';
 
 -- Registers what a worker runs. It allows nothing: a protected operation's effects are admitted for the implementation that
@@ -39,12 +43,28 @@ create function effects_ledger.register_operations(items jsonb) returns void lan
             is distinct from (excluded.contract_digest, excluded.implementation, excluded.release);
   end $$;
 
-create function effects_ledger.heartbeat(me text, my_pools text[], my_release text, my_operations text[]) returns void
-  language sql volatile security definer set search_path = pg_catalog, pg_temp
+-- A beat says that a worker is alive, and looks for the newest admission that was confirmed to it: where that is gone, a
+-- commit was lost, and the ledger closes for all (protocol, section 10).
+create function effects_ledger.heartbeat(me text, my_pools text[], my_release text, my_operations text[], remembered uuid)
+  returns void language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
   as $$
-    insert into effects_ledger.worker as w (worker, pools, release, operations)
-      values (me, my_pools, my_release, my_operations)
-    on conflict (worker) do update set heartbeat_at = clock_timestamp(), pools = excluded.pools, freed_at = null
+  declare
+    place constant text := effects_ledger.place_now();
+  begin
+    if remembered is not null
+       and not exists (select from effects_ledger.effect e where e.effect_id = remembered and e.admitted_at is not null) then
+      perform effects_ledger.close_for_loss(remembered);
+    end if;
+    insert into effects_ledger.worker as w (worker, pools, release, operations, last_admission, confirmed_on)
+      values (me, my_pools, my_release, my_operations, remembered, place)
+    on conflict (worker) do update set heartbeat_at = clock_timestamp(), pools = excluded.pools, freed_at = null,
+      last_admission = excluded.last_admission, confirmed_on = excluded.confirmed_on;
+  end $$;
+
+create function effects_ledger.close_for_loss(missing uuid) returns void language sql volatile security definer
+  set search_path = pg_catalog, pg_temp
+  as $$
+    update effects_ledger.identity i set lost_admission = missing, written_by = pg_current_xact_id() where i.lost_admission is null
   $$;
 
 -- Says that a worker has stopped. Whatever its queue could not give back is freed in the same transaction: a worker that
@@ -117,7 +137,7 @@ create function effects_ledger.mark_overdue(by_worker text) returns int language
   declare
     moment constant timestamptz := clock_timestamp();
     actor constant text := effects_ledger.actor_now();
-    marked int;
+    marked uuid[];
   begin
     with locked as materialized (
       select e.effect_id, e.seq, e.head, e.dispatch_deadline from effects_ledger.effect e
@@ -136,11 +156,14 @@ create function effects_ledger.mark_overdue(by_worker text) returns int language
         previous_hash, hash)
       select s.effect_id, s.next_seq, moment, 'overdue', 'admitted', 'admitted', actor, by_worker, s.detail, s.head, s.hash
         from step s
+    ), moved as (
+      update effects_ledger.effect e set seq = s.next_seq, head = s.hash, unresolved_since = s.dispatch_deadline
+        from step s where e.effect_id = s.effect_id
+      returning e.effect_id
     )
-    update effects_ledger.effect e set seq = s.next_seq, head = s.hash, unresolved_since = s.dispatch_deadline
-      from step s where e.effect_id = s.effect_id;
-    get diagnostics marked = row_count;
-    return marked;
+    select array_agg(m.effect_id) into marked from moved m;
+    perform effects_ledger.give_notice(marked, 'unresolved');
+    return coalesce(cardinality(marked), 0);
   end $$;
 
 -- Queues effects again at once: their jobs were taken by a worker that is stopping, or that bound another implementation.
@@ -155,25 +178,34 @@ create function effects_ledger.requeue(ids uuid[]) returns void language sql vol
      where e.state in ('requested', 'prepared')
   $$;
 
+-- A job that nobody runs: a worker looks at it under its own role before it starts, and rolls it back.
+create function effects_ledger.add_probe_job() returns bigint language sql volatile
+  security definer set search_path = pg_catalog, pg_temp
+  as $$ select j.id from effects_queue.add_job('pg_effects_probe') as j $$;
+
 -- Why an admitted effect should go no further, or null: what `assertAuthority` asks before each protected step.
-create function effects_ledger.authority_gap(admitted uuid) returns text language sql stable
+create function effects_ledger.authority_gap(admitted uuid) returns text language plpgsql stable
   security definer set search_path = pg_catalog, pg_temp
   as $$
-    select case
+  begin
+    return (select case
         when effects_ledger.identity_standing() <> 'ok' then 'recovery_unacknowledged'
+        when exists (select from effects_ledger.invocation v
+                      where v.invocation_id = r.invocation and v.outcome is not null) then 'invocation_ended'
         when o.withdrawn_at is not null then 'operation_withdrawn'
-        when (o.protected or i.strict) and o.allowed_implementation is distinct from b.implementation then 'operation_not_allowed'
+        when (o.protected or i."strict") and o.allowed_implementation is distinct from b.implementation then 'operation_not_allowed'
         when chain.revoked then 'task_revoked'
         when chain.ended then 'task_ended'
         when chain.expired then 'task_expired'
-        when a.revoked_at is not null or not effects_ledger.may_serve(a.actor) then 'actor_revoked'
+        when a.revoked_at is not null or not effects_ledger.may_serve(r.actor, r.spoken_by) then 'actor_revoked'
         when p.revoked_at is not null then 'policy_revoked'
         when p.expires_at <= clock_timestamp() then 'policy_expired'
         when exists (select from effects_ledger.permit_approval c
                        join effects_ledger.approval y using (approval_id)
                        join effects_ledger.approver k using (key_id)
                       where c.effect_id = admitted and (y.revoked_at is not null or k.revoked_at is not null
-                                                        or y.expires_at <= clock_timestamp())) then 'approval_required' end
+                                                        or y.expires_at <= clock_timestamp())) then 'approval_required'
+        when followed.said is not null then 'predecessor_' || followed.said end
       from effects_ledger.request r
       join effects_ledger.effect e using (effect_id)
       join effects_ledger.operation o using (operation, version)
@@ -185,5 +217,7 @@ create function effects_ledger.authority_gap(admitted uuid) returns text languag
       cross join lateral (select bool_or(x.revoked_at is not null) as revoked, bool_or(x.ended_at is not null) as ended,
                                  bool_or(x.deadline <= clock_timestamp()) as expired
                             from effects_ledger.task x where x.task_id = any (t.lineage)) as chain
-     where r.effect_id = admitted
-  $$;
+      left join lateral (select min(effects_ledger.said_against(l.predecessor)) as said
+                           from effects_ledger.line_above(array[admitted]) as l) as followed on true
+     where r.effect_id = admitted);
+  end $$;

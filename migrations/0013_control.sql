@@ -18,6 +18,9 @@ create function effects_ledger.concerned(in_task uuid, of_operation text, of_act
       'unresolved', count(*) filter (where e.state = 'admitted' and coalesce(e.unresolved_since, e.dispatch_deadline) <= clock_timestamp()
                                         or e.state = 'uncertain'),
       'first_expires_at', min(r.expires_at) filter (where e.state in ('requested', 'prepared')))
+      -- A transaction that keeps its snapshot takes authority away all the same, and counts what stood when it began.
+      || case current_setting('transaction_isolation') when 'read committed' then '{}'
+              else '{"counted_in": "the snapshot of the transaction"}'::jsonb end
       from effects_ledger.live v
       join effects_ledger.effect e using (effect_id)
       join effects_ledger.request r using (effect_id)
@@ -60,7 +63,7 @@ create function effects_ledger.task_named(task text) returns effects_ledger.task
   begin
     select * into found_task from effects_ledger.task t where t.name = task for no key update;
     if not found then
-      perform effects_ledger.refuse('PE103', format('task_unknown: no task is named %s', to_json(task)), 'name a task that exists');
+      perform effects_ledger.refuse('PE103', format('task_unknown: no task is named %s', effects_ledger.quoted(task)), 'name a task that exists');
     end if;
     return found_task;
   end $$;
@@ -78,13 +81,13 @@ create function effects.end_task(task text) returns void language plpgsql volati
   set search_path = pg_catalog, pg_temp
   as $$
   declare
-    acting constant text := effects_ledger.acting(null);
     ending constant effects_ledger.task := effects_ledger.task_named(task);
+    acting constant text := effects_ledger.acting(effects_ledger.spoken_for(ending.actor));
   begin
     if ending.parent_id is null then
-      perform effects_ledger.refuse('42501', format('the task %s is a root', to_json(task)), 'only the owner ends a root, by revoking it');
+      perform effects_ledger.refuse('42501', format('the task %s is a root', effects_ledger.quoted(task)), 'only the owner ends a root, by revoking it');
     elsif ending.actor <> acting and ending.opened_by <> acting then
-      perform effects_ledger.refuse('42501', format('the task %s is not of the actor %s', to_json(task), acting), 'end a task of your own');
+      perform effects_ledger.refuse('42501', format('the task %s is not of the actor %s', effects_ledger.quoted(task), acting), 'end a task of your own');
     elsif ending.ended_at is not null then
       return;
     end if;
@@ -119,7 +122,7 @@ create function effects.revoke_actor(actor text, reason text) returns json langu
     perform effects_ledger.check_reason(reason);
     select * into known from effects_ledger.actor a where a.actor = revoke_actor.actor for no key update;
     if not found then
-      perform effects_ledger.refuse('42501', format('the actor %s is not registered', to_json(revoke_actor.actor)), 'name a registered actor');
+      perform effects_ledger.refuse('42501', format('the actor %s is not registered', effects_ledger.quoted(revoke_actor.actor)), 'name a registered actor');
     end if;
     update effects_ledger.actor a set revoked_at = coalesce(a.revoked_at, clock_timestamp()) where a.actor = revoke_actor.actor;
     if known.revoked_at is null then
@@ -141,7 +144,7 @@ create function effects.withdraw_operation(operation text, version int, reason t
       where o.operation = withdraw_operation.operation and o.version = withdraw_operation.version for no key update;
     if not found then
       perform effects_ledger.refuse('PE101', format('operation_unknown: there is no version %s of %s',
-                                      withdraw_operation.version, to_json(withdraw_operation.operation)), 'effects.operations lists them');
+                                      withdraw_operation.version, effects_ledger.quoted(withdraw_operation.operation)), 'effects.operations lists them');
     end if;
     update effects_ledger.operation o set withdrawn_at = coalesce(o.withdrawn_at, clock_timestamp())
       where o.operation = known.operation and o.version = known.version;
@@ -163,7 +166,7 @@ create function effects_ledger.touch_pausable(scope text, target text, pausing b
     if scope = 'operation' then
       update effects_ledger.operation o set paused_at = moment where o.operation = target;
       if not found then
-        perform effects_ledger.refuse('PE101', format('operation_unknown: no operation is named %s', to_json(target)), 'effects.operations lists them');
+        perform effects_ledger.refuse('PE101', format('operation_unknown: no operation is named %s', effects_ledger.quoted(target)), 'effects.operations lists them');
       end if;
     elsif scope = 'task' then
       update effects_ledger.task t set paused_at = moment where t.task_id = (effects_ledger.task_named(target)).task_id;
@@ -245,7 +248,7 @@ create function effects.set_budget(task text, unit text, limit_amount text, reas
     if earlier.task_id is null and exists (select from effects_ledger.cost c
                     join effects_ledger.request r using (effect_id) join effects_ledger.task t using (task_id)
                    where c.unit = wanted.unit and concerned.task_id = any (t.lineage)) then
-      perform effects_ledger.refuse('22023', format('%s was used under the task %s before', wanted.unit, to_json(concerned.name)),
+      perform effects_ledger.refuse('22023', format('%s was used under the task %s before', wanted.unit, effects_ledger.quoted(concerned.name)),
                                     'a unit is budgeted before its first admission; open a new task with a budget');
     end if;
     -- The task's own row too: an admission that saw no budget here locks that row, and must not commit after us.
@@ -253,7 +256,7 @@ create function effects.set_budget(task text, unit text, limit_amount text, reas
     insert into effects_ledger.budget as b (task_id, unit, limit_amount, set_by)
     values (concerned.task_id, wanted.unit, wanted.amount, effects_ledger.actor_now())
     on conflict (task_id, unit) do update
-      set limit_amount = excluded.limit_amount, set_by = excluded.set_by, set_at = excluded.set_at
+      set limit_amount = excluded.limit_amount, set_by = excluded.set_by, set_at = excluded.set_at, suspended_at = null
     returning * into set_now;
     perform effects_ledger.record_authority('budget set', format('budget %s of task %s', wanted.unit, concerned.name),
       case when earlier.task_id is not null then jsonb_build_object('limit', earlier.limit_amount::text) end,

@@ -1,25 +1,36 @@
 -- The audit schema: what happened and what stands, in plain SQL. Columns are only ever added.
 --
 -- Invariants established here:
---   * audit.violations is empty on a sound ledger, and each row names what is broken and where.
+--   * nothing in this schema can be written: it holds views only;
+--   * a reader needs no other schema: what a view shows it shows whole.
 
+-- Whether it is unresolved, as effects_ledger.standing has it and not by way of it: of so many joins a planner keeps the order.
 create view audit.effects as
-  select e.effect_id, r.name, r.operation, r.version as operation_version, b.implementation, b.release,
+  select e.effect_id, r.known_as as name, r.operation, r.version as operation_version, b.implementation, b.release,
          r.task_id as task, t.name as task_name, t.path as task_path, t.lineage[1] as root_task, t.subject, r.actor,
          r.requested_by, r.requested_at, b.prepared_at, e.admitted_at, o.at as outcome_at, r.not_before, r.expires_at,
-         e.dispatch_deadline, e.state, s.unresolved, s.unresolved_since, e.waiting_for, e.declined_reason, e.denial_code,
-         e.admitted_under, p.name as policy, encode(b.digest, 'hex') as digest, b.binding_version,
+         e.dispatch_deadline, e.state,
+         case e.state when 'admitted' then e.unresolved_since is not null or e.dispatch_deadline <= statement_timestamp()
+                      when 'uncertain' then z.effect_id is null else false end as unresolved,
+         case when e.state = 'admitted' and (e.unresolved_since is not null or e.dispatch_deadline <= statement_timestamp())
+                or e.state = 'uncertain' and z.effect_id is null
+              then coalesce(e.unresolved_since, e.dispatch_deadline) end as unresolved_since, e.waiting_for, e.declined_reason, e.denial_code,
+         e.admitted_under, r.invocation, p.name as policy, encode(b.digest, 'hex') as digest, b.binding_version,
          convert_from(b.bytes, 'UTF8')::json ->> 'target' as target, o.outcome, o.via as outcome_via, e.reference,
-         z.kind as resolution, z.at as resolved_at, r.key, r.recovery_epoch, coalesce(b.purged_at, i.purged_at) as purged_at
+         case when y.effect_id is null then z.kind else 'evidence' end as resolution, coalesce(y.at, z.at) as resolved_at, r.key, r.recovery_epoch, coalesce(b.purged_at, i.purged_at) as purged_at,
+         r.spoken_by, coalesce(y.says, z.says) as resolution_says,
+         exists (select from effects_payload.evidence v where v.effect_id = e.effect_id and not v.agrees) as contradicted,
+         r.run, r.follows, f.effect_id as followed_by, r.follow_reason
     from effects_ledger.effect e
     join effects_ledger.request r using (effect_id)
     join effects_ledger.task t using (task_id)
-    join effects_ledger.standing s using (effect_id)
+    left join effects_ledger.follower f on f.predecessor = e.effect_id
     left join effects_payload.binding b on b.effect_id = e.effect_id and b.revision = e.revision
     left join effects_payload.input i on i.effect_id = e.effect_id
     left join effects_ledger.policy p on p.policy_id = b.policy_id
     left join effects_ledger.outcome o on o.effect_id = e.effect_id
-    left join effects_ledger.resolution z on z.effect_id = e.effect_id;
+    left join effects_ledger.resolution z on z.effect_id = e.effect_id
+    left join effects_ledger.resolution_after_risk y on y.effect_id = e.effect_id;
 
 create view audit.costs as
   select c.effect_id, c.unit, c.reserved, c.settled, c.overrun, c.standing, c.source, c.at from effects_ledger.cost c;
@@ -36,6 +47,22 @@ create view audit.unresolved as
     join audit.effects e using (effect_id)
    where e.unresolved;
 
+-- What is not settled: it waits, is in flight, or is in doubt.
+create view audit.live as
+  select l.effect_id, r.operation, t.path as task_path, r.requested_at, r.not_before, e.state, e.waiting_for,
+         doubt.since is not null as unresolved, doubt.since as unresolved_since
+    from effects_ledger.live l
+    join effects_ledger.effect e using (effect_id)
+    join effects_ledger.request r using (effect_id)
+    join effects_ledger.task t using (task_id)
+    cross join lateral (select case when e.state = 'uncertain' -- and not resolved: a resolved one is live no more
+                                      or e.state = 'admitted' and (e.unresolved_since is not null
+                                                                   or e.dispatch_deadline <= statement_timestamp())
+                                    then coalesce(e.unresolved_since, e.dispatch_deadline) end) as doubt(since);
+
+create view audit.outcomes as
+  select o.effect_id, o.outcome, o.via, o.at, o.by_role, o.by_worker from effects_ledger.outcome o;
+
 create view audit.events as
   select v.effect_id, v.seq, v.at, v.event, v.from_state, v.to_state, v.by_role, v.by_worker, v.detail,
          encode(v.previous_hash, 'hex') as previous_hash, encode(v.hash, 'hex') as hash
@@ -43,13 +70,15 @@ create view audit.events as
 
 create view audit.reconciliations as
   select r.reconciliation_id, r.requested_by, r.scope, r.scope_name,
-         case when r.allow_fence then 'lookup, fence' else 'lookup' end as allows, r.requested_at, r.deadline,
+         concat_ws(', ', 'lookup', case when r.allow_fence then 'fence' end, case when r.allow_resubmit then 'resubmit' end,
+                   case when r.include_uncertain then 'uncertain' end) as allows, r.requested_at, r.deadline,
          run.started_at, case when run.open = 0 then run.ended_at end as ended_at,
          case when counts.operations = coalesce(run.finished, 0) then 'finished'
               when r.deadline <= clock_timestamp() or coalesce(run.open, 1) = 0 and run.runs = counts.operations
               then 'expired' end as ended,
          counts.in_scope, counts.inspected, counts.recorded, counts.could_not_ask,
-         counts.in_scope - counts.inspected as not_reached
+         counts.in_scope - counts.inspected as not_reached,
+         (select count(*) from effects_ledger.reconciliation_skip k where k.reconciliation_id = r.reconciliation_id) as skipped
     from effects_ledger.reconciliation r
     cross join lateral (
       select count(*) as in_scope, count(distinct x.operation) as operations,
@@ -70,18 +99,41 @@ create view audit.reconciliations as
        where n.reconciliation_id = r.reconciliation_id having count(*) > 0) as run on true;
 
 create view audit.inspections as
-  select i.reconciliation_id, i.effect_id, i.kind, i.begun_at, p.at, p.report, p.recorded, p.reason,
+  select i.reconciliation_id, i.effect_id, i.kind, i.begun_at, p.at, p.report, p.recorded, p.reason, p.conclusive_at,
          convert_from(v.bytes, 'UTF8')::json as evidence, encode(v.digest, 'hex') as evidence_digest, p.took_ms,
-         i.worker, i.implementation
+         i.worker, i.implementation, q.requested_by, q.deadline
     from effects_ledger.inspection i
+    join effects_ledger.reconciliation q using (reconciliation_id)
     left join effects_ledger.inspection_report p using (inspection_id)
     left join effects_payload.evidence v on v.evidence_id = p.evidence_id;
 comment on view audit.inspections is 'What each reconciliation asked and was told. Without a report: the call was begun and never answered.';
 
 create view audit.evidence as
-  select v.effect_id, v.at, v.source, v.submitted_by, v.source in ('dispatch', 'reconcile') as authoritative, v.says,
+  select v.effect_id, v.at, v.source, v.submitted_by, v.source in ('dispatch', 'run', 'reconcile', 'operator', 'cleanup') or coalesce(x.authoritative, false) as authoritative, v.says,
          v.agrees, v.reference, convert_from(v.bytes, 'UTF8')::json as body, encode(v.digest, 'hex') as digest
-    from effects_payload.evidence v;
+    from effects_payload.evidence v left join effects_ledger.source x using (source);
+
+create view audit.sources as
+  select x.source, x.submitted_by, x.authoritative, x.added_by, x.added_at, x.revoked_at from effects_ledger.source x;
+
+create view audit.resolutions as
+  select z.effect_id, z.kind, z.source, z.says, z.by_role, z.at, z.reason, z.reference, encode(v.digest, 'hex') as evidence_digest
+    from effects_ledger.resolution z left join effects_payload.evidence v using (evidence_id)
+  union all
+  select y.effect_id, 'evidence', y.source, y.says, y.by_role, y.at, y.reason, y.reference, encode(v.digest, 'hex')
+    from effects_ledger.resolution_after_risk y left join effects_payload.evidence v using (evidence_id);
+
+-- What evidence says that disagrees with what stood when it came, and what that effect cost; one row a unit.
+create view audit.contradictions as
+  select v.effect_id, v.at, v.source, v.says, coalesce(y.says, z.says, o.outcome, e.state) as recorded,
+         case when c.unit is not null then coalesce(c.settled, c.reserved)::numeric + c.overrun end as amount_at_stake, c.unit
+    from effects_payload.evidence v
+    join effects_ledger.effect e using (effect_id)
+    left join effects_ledger.outcome o on o.effect_id = v.effect_id
+    left join effects_ledger.resolution z on z.effect_id = v.effect_id
+    left join effects_ledger.resolution_after_risk y on y.effect_id = v.effect_id
+    left join effects_ledger.cost c on c.effect_id = v.effect_id
+   where not v.agrees;
 
 create view audit.budgets as
   select b.task_id as task, t.path as task_path, t.subject, b.unit, b.limit_amount, b.reserved,
@@ -176,169 +228,85 @@ create view audit.authority as
     from effects_ledger.authority a;
 
 create view audit.timeline as
-  select v.effect_id, r.name, v.at, v.event as what, coalesce(v.by_worker, v.by_role) as by_role, v.detail
+  select v.effect_id, r.known_as as name, v.at, v.event as what, coalesce(v.by_worker, v.by_role) as by_role, v.detail
     from effects_ledger.event v join effects_ledger.request r using (effect_id)
   union all
-  select i.effect_id, r.name, i.begun_at, i.kind || ' begun', i.worker,
+  select x.effect_id, r.known_as, q.requested_at, 'reconciliation requested', q.requested_by,
+         jsonb_strip_nulls(jsonb_build_object('reconciliation', q.reconciliation_id, 'scope', q.scope, 'scope_name',
+           case when q.scope <> 'effect' then q.scope_name end, 'deadline', q.deadline))
+    from effects_ledger.reconciliation_effect x join effects_ledger.request r using (effect_id)
+    join effects_ledger.reconciliation q using (reconciliation_id)
+  union all
+  select i.effect_id, r.known_as, i.begun_at, i.kind || ' begun', i.worker,
          jsonb_build_object('reconciliation', i.reconciliation_id, 'requested_by', q.requested_by)
     from effects_ledger.inspection i join effects_ledger.request r using (effect_id)
     join effects_ledger.reconciliation q using (reconciliation_id)
   union all
-  select i.effect_id, r.name, p.at, i.kind || ' answered ' || p.report, i.worker,
-         jsonb_strip_nulls(jsonb_build_object('recorded', p.recorded, 'reason', p.reason, 'took_ms', p.took_ms))
+  select i.effect_id, r.known_as, p.at, i.kind || ' answered ' || p.report, i.worker,
+         jsonb_strip_nulls(jsonb_build_object('recorded', p.recorded, 'reason', p.reason, 'conclusive_at', p.conclusive_at,
+           'evidence_digest', encode(v.digest, 'hex'), 'took_ms', p.took_ms))
     from effects_ledger.inspection_report p join effects_ledger.inspection i using (inspection_id)
-    join effects_ledger.request r using (effect_id);
+    join effects_ledger.request r using (effect_id)
+    left join effects_payload.evidence v on v.evidence_id = p.evidence_id
+  union all
+  select a.effect_id, r.known_as, h.at, 'approval_revoked', h.by_role,
+         jsonb_build_object('approval', a.approval_id, 'approver', a.approver, 'reason', h.reason)
+    from effects_ledger.approval a join effects_ledger.request r using (effect_id)
+    join effects_ledger.authority h on h.change = 'approval revoked' and h.object = 'approval ' || a.approval_id
+   where a.revoked_at is not null;
 
-create view audit.violations as
-  with chained as (
-    select v.*, lag(v.hash) over of_effect as before, row_number() over of_effect as place,
-           lag(v.to_state) over of_effect as state_before
-      from effects_ledger.event v
-    window of_effect as (partition by v.effect_id order by v.seq)
-  ), last_event as (
-    select distinct on (v.effect_id) v.effect_id, v.seq, v.hash, v.to_state from effects_ledger.event v
-     order by v.effect_id, v.seq desc
-  ), drawn as (
-    select v.task_id, v.unit, sum(case when c.standing = 'reserved' then v.amount else 0 end) as reserved,
-           sum(coalesce(c.settled, 0)) as spent
-      from effects_ledger.reservation v left join effects_ledger.cost c using (effect_id, unit)
-     group by v.task_id, v.unit
-  ), ran_over as (
-    select a.task_id, c.unit, least(sum(c.overrun), 9223372036854775807) as overrun
-      from effects_ledger.cost c
-      join effects_ledger.request r using (effect_id)
-      join effects_ledger.task t using (task_id)
-      cross join unnest(t.lineage) as a(task_id)
-     where c.overrun > 0
-     group by a.task_id, c.unit
-  )
-  select 'events are numbered without gaps' as violation, c.effect_id, 'event ' || c.seq as object,
-         'is number ' || c.place || ' of its effect' as detail
-    from chained c where c.seq <> c.place
-  union all
-  select 'each event follows the one before it', c.effect_id, 'event ' || c.seq, 'its previous hash is another''s'
-    from chained c where c.previous_hash <> coalesce(c.before, effects_ledger.chain_start(c.effect_id))
-  union all
-  select 'each event hashes to its hash', c.effect_id, 'event ' || c.seq, 'its content was changed'
-    from chained c
-   where c.hash <> effects_ledger.event_hash(c.previous_hash, c.effect_id, c.seq, c.at, c.event, c.from_state, c.to_state,
-                                             c.by_role, c.by_worker, c.detail)
-  union all
-  select 'each event starts where the one before it ended', c.effect_id, 'event ' || c.seq,
-         format('from %s after %s', coalesce(c.from_state, 'nothing'), coalesce(c.state_before, 'nothing'))
-    from chained c where c.from_state is distinct from c.state_before
-  union all
-  select 'an effect is the fold of its events', e.effect_id, 'effect',
-         format('is %s at %s, its events say %s at %s', e.state, e.seq, coalesce(l.to_state, 'nothing'), coalesce(l.seq, 0))
-    from effects_ledger.effect e left join last_event l using (effect_id)
-   where (l.seq, l.hash, l.to_state) is distinct from (e.seq, e.head, e.state)
-  union all
-  select 'a request has its effect', r.effect_id, 'request', 'no effect row'
-    from effects_ledger.request r where not exists (select from effects_ledger.effect e where e.effect_id = r.effect_id)
-  union all
-  select 'what was admitted has its permit, and only that', coalesce(e.effect_id, p.effect_id), 'permit',
-         case when p.effect_id is null then 'missing' else 'not of this admission' end
-    from effects_ledger.effect e full join effects_ledger.permit p using (effect_id)
-   where (e.admitted_under in ('policy', 'ordinary')) is distinct from (p.effect_id is not null)
-         and (e.admitted_at is not null or p.effect_id is not null)
-      or p.attempt_digest is distinct from e.token_hash
-      or p.issued_at is distinct from e.admitted_at
-  union all
-  select 'a permit is of the binding that was admitted', p.effect_id, 'permit', 'its digest is not the binding''s'
-    from effects_ledger.permit p
-    join effects_ledger.effect e using (effect_id)
-    left join effects_payload.binding b on b.effect_id = e.effect_id and b.revision = e.revision
-   where b.digest is distinct from p.digest
-  union all
-  select 'an outcome is its effect''s state', coalesce(e.effect_id, o.effect_id), 'outcome',
-         format('recorded %s, the effect is %s', coalesce(o.outcome, 'nothing'), coalesce(e.state, 'nothing'))
-    from effects_ledger.effect e full join effects_ledger.outcome o using (effect_id)
-   where (e.state in ('accepted', 'failed', 'no_effect', 'uncertain') or o.effect_id is not null)
-     and e.state is distinct from o.outcome
-  union all
-  select 'what still wants something is listed as live, and only that', e.effect_id, 'live',
-         case when l.effect_id is null then 'missing' else 'listed after its end' end
-    from effects_ledger.effect e
-    left join effects_ledger.live l using (effect_id)
-    left join effects_ledger.resolution z on z.effect_id = e.effect_id
-   where (l.effect_id is not null) <>
-         (e.state in ('requested', 'prepared', 'admitted') or e.state = 'uncertain' and z.effect_id is null)
-  union all
-  select 'a cost is held while its effect is open, and settled once it is not', c.effect_id, 'cost ' || c.unit,
-         format('%s, the effect is %s', c.standing, coalesce(e.state, 'missing'))
-    from effects_ledger.cost c
-    left join effects_ledger.effect e using (effect_id)
-    left join effects_ledger.resolution z on z.effect_id = c.effect_id
-   where (c.standing = 'reserved') is distinct from
-         (e.state = 'admitted' or e.state = 'uncertain' and z.effect_id is null)
-  union all
-  select 'a reservation is of a cost', v.effect_id, 'reservation ' || v.unit,
-         format('%s reserved on task %s, the cost is %s', v.amount, v.task_id, coalesce(c.reserved::text, 'missing'))
-    from effects_ledger.reservation v left join effects_ledger.cost c using (effect_id, unit)
-   where c.reserved is distinct from v.amount
-  union all
-  select 'a budget''s sums are those of its reservations', null, format('budget %s of task %s', b.unit, b.task_id),
-         format('reserved %s, spent %s, overrun %s; recomputed %s, %s, %s', b.reserved, b.spent, b.overrun,
-                coalesce(d.reserved, 0), coalesce(d.spent, 0), coalesce(o.overrun, 0))
-    from effects_ledger.budget b
-    left join drawn d using (task_id, unit)
-    left join ran_over o using (task_id, unit)
-   where (b.reserved, b.spent, b.overrun) is distinct from
-         (coalesce(d.reserved, 0)::bigint, coalesce(d.spent, 0)::bigint, coalesce(o.overrun, 0)::bigint)
-  union all
-  select 'a policy''s admissions are its permits, and its open effects are open', null, 'policy ' || p.name,
-         format('%s admitted and %s open; recomputed %s and %s', p.admissions_used, p.open_now, coalesce(m.admitted, 0), coalesce(m.open, 0))
-    from effects_ledger.policy p
-    left join (select b.policy_id, count(*) as admitted,
-                      count(*) filter (where e.state = 'admitted' or e.state = 'uncertain' and z.effect_id is null) as open
-                 from effects_ledger.effect e
-                 join effects_payload.binding b on b.effect_id = e.effect_id and b.revision = e.revision
-                 left join effects_ledger.resolution z on z.effect_id = e.effect_id
-                where e.admitted_under = 'policy' group by 1) as m using (policy_id)
-   where p.operation is not null and (p.admissions_used, p.open_now) is distinct from (coalesce(m.admitted, 0), coalesce(m.open, 0))
-  union all
-  select 'what was admitted under a policy has the approvals that it wants', e.effect_id, 'policy ' || p.name,
-         format('%s of %s approvers', coalesce(c.approvers, 0), p.approvals_needed)
-    from effects_ledger.effect e
-    join effects_payload.binding b on b.effect_id = e.effect_id and b.revision = e.revision
-    join effects_ledger.policy p on p.policy_id = b.policy_id
-    left join (select x.effect_id, count(distinct a.approver) as approvers
-                 from effects_ledger.permit_approval x
-                 join effects_ledger.approval a on a.approval_id = x.approval_id and a.effect_id = x.effect_id
-                 join effects_ledger.permit m on m.effect_id = x.effect_id and m.digest = a.digest and m.issued_at >= a.at
-                 join effects_payload.binding y on y.effect_id = x.effect_id and y.digest = m.digest
-                 join effects_ledger.policy_approver n on n.policy_id = y.policy_id and n.approver = a.approver
-                group by 1) as c on c.effect_id = e.effect_id
-   where e.admitted_under = 'policy' and coalesce(c.approvers, 0) < p.approvals_needed
-  union all
-  select 'a lane is held by what is open', coalesce(l.effect_id, e.effect_id), 'lane ' || coalesce(l.lane, b.lane),
-         format('the effect is %s', e.state)
-    from effects_ledger.effect e
-    join effects_payload.binding b on b.effect_id = e.effect_id and b.revision = e.revision
-    left join effects_ledger.resolution z on z.effect_id = e.effect_id
-    full join effects_ledger.lane l on l.effect_id = e.effect_id
-   where (l.effect_id is not null) is distinct from
-         (b.lane is not null and (e.state = 'admitted' or e.state = 'uncertain' and z.effect_id is null))
-     and (l.effect_id is not null or b.lane is not null)
-  union all
-  select 'changes of authority are numbered, chained and unchanged', null, 'authority ' || a.seq, a.change
-    from (select x.*, lag(x.hash) over (order by x.seq) as before_hash, row_number() over (order by x.seq) as place
-            from effects_ledger.authority x) as a
-   where a.seq <> a.place
-      or a.previous_hash <> coalesce(a.before_hash, sha256(convert_to('pg-effects/authority-chain/1', 'UTF8')))
-      or a.hash <> effects_ledger.authority_hash(a.previous_hash, a.seq, a.at, a.by_role, a.change, a.object, a.before,
-                                                 a.after, a.reason)
-  union all
-  select 'the ledger is in the database it was written in', null, 'identity', effects_ledger.identity_standing()
-   where effects_ledger.identity_standing() = 'unacknowledged';
-comment on view audit.violations is 'Every broken invariant that SQL can see. Empty on a sound ledger.';
+create view audit.reconciliation_effects as
+  select x.reconciliation_id, x.effect_id, x.operation from effects_ledger.reconciliation_effect x;
+
+create view audit.reconciliation_skips as
+  select k.reconciliation_id, k.effect_id, k.because from effects_ledger.reconciliation_skip k;
+comment on view audit.reconciliation_skips is 'What each reconciliation left out, and why: inline effects, whose code is their host''s.';
+
+create view audit.denial_codes as
+  select d.rank, d.code, d.transient, d.waiting_for, d.hint from effects_ledger.denial d;
+
+create view audit.actors as
+  select a.actor, a.registered_by, a.registered_at, a.revoked_at from effects_ledger.actor a;
+
+create view audit.speakers as
+  select s.actor, s.spoken_by, s.registered_by, s.registered_at from effects_ledger.speaker s;
+
+create view audit.observers as
+  select o.actor, o.task_id as task, t.path as task_path, o.added_by, o.added_at
+    from effects_ledger.observer o join effects_ledger.task t using (task_id);
+
+create view audit.workers as
+  select w.worker, w.release, w.started_at, w.heartbeat_at, w.stopped_at, w.freed_at, cardinality(w.pools) as queues
+    from effects_ledger.worker w;
+
+create view audit.stranded_jobs as
+  select j.locked_by as queue, min(j.locked_at) as since, count(*) as jobs from effects_queue._private_jobs j
+   where j.locked_by is not null
+     and not exists (select from effects_ledger.worker w where j.locked_by = any (w.pools) and w.stopped_at is null)
+   group by j.locked_by;
+
+create view audit.worker_operations as
+  select w.worker, o.operation from effects_ledger.worker w cross join unnest(w.operations) as o(operation);
+
+create view audit.ledger as
+  select i.ledger_id, i.name, i.strict, i.role_prefix, i.founded_at, i.system_identifier, i.database_oid, i.timeline,
+         i.recovery_epoch, effects_ledger.identity_standing() as standing, effects_ledger.durability_gap() as durability_gap
+    from effects_ledger.identity i;
+
+create view audit.migrations as
+  select m.number, m.name, m.digest, m.applied_at from effects_migrations.applied m;
 
 comment on view audit.effects is 'One row an effect: what was asked, by whom, under what, where it stands and how it ended.';
 comment on view audit.costs is 'One row an effect and unit: what was reserved, settled and overrun.';
 comment on view audit.unresolved is 'Effects of which nobody knows whether they happened.';
+comment on view audit.live is 'What is not settled: it waits, is in flight, or is in doubt.';
+comment on view audit.outcomes is 'What was recorded first about each effect that was admitted, when, and by whom.';
 comment on view audit.events is 'Every event with its place in its effect''s hash chain.';
 comment on view audit.reconciliations is 'Who asked about what is unresolved, until when, and how far it got.';
 comment on view audit.evidence is 'What was reported about effects, in the words it came in.';
+comment on view audit.sources is 'Who may submit evidence, and whose word settles doubt.';
+comment on view audit.resolutions is 'What was settled beside an uncertain outcome, by whom, on what evidence and why.';
+comment on view audit.contradictions is 'Evidence that disagrees with what was recorded before it. Nothing is merged away.';
 comment on view audit.budgets is 'Each budget with its sums; reserved_in_doubt is what unresolved effects hold.';
 comment on view audit.tasks is 'Every task with its place in the tree, its deadline and how it ended.';
 comment on view audit.operations is 'Every registered operation with its contract and what was decided about it.';
@@ -354,6 +322,16 @@ comment on view audit.reservations is 'What each admission reserved on each ance
 comment on view audit.denials is 'Every verdict against an effect, when its code changed.';
 comment on view audit.authority is 'Who changed the rules, from what to what, and why, in a chain of its own.';
 comment on view audit.timeline is 'Everything about an effect, people and machines, to be read in order of time.';
+comment on view audit.reconciliation_effects is 'What each reconciliation was about: what was unresolved when it was asked for.';
+comment on view audit.denial_codes is 'Every code of a denial, in order of precedence: whether it passes by itself, and what to do.';
+comment on view audit.actors is 'In whose name effects may be requested.';
+comment on view audit.speakers is 'Which roles may request in the name of an actor that is not theirs.';
+comment on view audit.observers is 'Who may observe the effects of a task that is not its own.';
+comment on view audit.workers is 'Worker processes by heartbeat: who is alive, not what happened.';
+comment on view audit.stranded_jobs is 'Jobs locked by a queue that no worker which has not stopped calls its own: a worker frees them within two minutes.';
+comment on view audit.worker_operations is 'Which operations each worker runs.';
+comment on view audit.ledger is 'Which ledger this is, where it was written, and why it is closed, if it is.';
+comment on view audit.migrations is 'Which migrations made these tables, with the digests of their files.';
 
 -- Nothing here is anybody's by default: roles get what they need by name.
 revoke all on all functions in schema effects, effects_ledger from public;

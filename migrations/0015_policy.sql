@@ -39,11 +39,11 @@ create function effects.add_policy(name text, operation text, version int, reaso
       where o.operation = add_policy.operation and o.version = add_policy.version;
     if not found then
       perform effects_ledger.refuse('PE101', format('operation_unknown: there is no version %s of %s', add_policy.version,
-                                      to_json(add_policy.operation)), 'effects.operations lists them');
+                                      effects_ledger.quoted(add_policy.operation)), 'effects.operations lists them');
     end if;
     select * into within from effects_ledger.task t where t.name = add_policy.task;
     if not found then
-      perform effects_ledger.refuse('PE103', format('task_unknown: no task is named %s', to_json(add_policy.task)), 'name a task that exists');
+      perform effects_ledger.refuse('PE103', format('task_unknown: no task is named %s', effects_ledger.quoted(add_policy.task)), 'name a task that exists');
     elsif add_policy.name is null or length(add_policy.name) not between 1 and 200 or add_policy.name = 'ordinary' then
       perform effects_ledger.refuse('22023', 'a policy''s name has 1 to 200 characters and is not ordinary', 'give such a name');
     elsif add_policy.target = '' or add_policy.target is not null and add_policy.target_match not in ('exact', 'prefix') then
@@ -84,7 +84,7 @@ create function effects.add_policy(name text, operation text, version int, reaso
       returning * into added;
     exception when unique_violation then
       perform effects_ledger.refuse('PE112', format('policy_exists: a policy named %s, or a live one that covers the same, is there',
-                                      to_json(add_policy.name)), 'audit.policies lists them; revoke the other one first');
+                                      effects_ledger.quoted(add_policy.name)), 'audit.policies lists them; revoke the other one first');
     end;
     insert into effects_ledger.policy_approver (policy_id, approver) select added.policy_id, a from unnest(named) as a;
     perform effects_ledger.record_authority('policy added', 'policy ' || added.name, null, effects_ledger.policy_words(added), add_policy.reason);
@@ -102,7 +102,7 @@ create function effects.revoke_policy(name text, reason text) returns json langu
     perform effects_ledger.check_reason(reason);
     select * into known from effects_ledger.policy p where p.name = revoke_policy.name for no key update;
     if not found or known.operation is null then
-      perform effects_ledger.refuse('PE113', format('policy_unknown: no policy is named %s', to_json(revoke_policy.name)), 'audit.policies lists them');
+      perform effects_ledger.refuse('PE113', format('policy_unknown: no policy is named %s', effects_ledger.quoted(revoke_policy.name)), 'audit.policies lists them');
     end if;
     if known.revoked_at is null then
       update effects_ledger.policy p set revoked_at = clock_timestamp() where p.policy_id = known.policy_id;
@@ -113,7 +113,7 @@ create function effects.revoke_policy(name text, reason text) returns json langu
   end $$;
 comment on function effects.revoke_policy is 'Nothing more is admitted under the policy. Says what it came too late for.';
 
-create function effects.protect_operation(operation text, reason text) returns void language plpgsql volatile security definer
+create function effects.protect_operation(operation text, reason text) returns json language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp
   as $$
   #variable_conflict use_column
@@ -121,7 +121,7 @@ create function effects.protect_operation(operation text, reason text) returns v
     perform effects_ledger.check_reason(protect_operation.reason);
     lock table effects_ledger.operation in share row exclusive mode;
     if not exists (select from effects_ledger.operation o where o.operation = protect_operation.operation) then
-      perform effects_ledger.refuse('PE101', format('operation_unknown: no operation is named %s', to_json(protect_operation.operation)),
+      perform effects_ledger.refuse('PE101', format('operation_unknown: no operation is named %s', effects_ledger.quoted(protect_operation.operation)),
                                     'effects.operations lists them');
     end if;
     update effects_ledger.operation o set protected = true where o.operation = protect_operation.operation and not o.protected;
@@ -129,9 +129,10 @@ create function effects.protect_operation(operation text, reason text) returns v
       perform effects_ledger.record_authority('operation protected', 'operation ' || protect_operation.operation, null, null, protect_operation.reason);
       perform effects_ledger.requeue_waiting(null, protect_operation.operation, null);
     end if;
+    return effects_ledger.concerned(null, protect_operation.operation, null, null);
   end $$;
 comment on function effects.protect_operation is
-  'From now on every effect of the operation, in every version, wants an allowed implementation, a policy, and a budget for each unit. There is no way back.';
+  'From now on every effect of the operation, in every version, wants an allowed implementation, a policy, and a budget for each unit. There is no way back. Says what of it waits.';
 
 create function effects.allow_operation(operation text, version int, reason text, implementation text default null)
   returns json language plpgsql volatile security definer set search_path = pg_catalog, pg_temp
@@ -145,7 +146,7 @@ create function effects.allow_operation(operation text, version int, reason text
       where o.operation = allow_operation.operation and o.version = allow_operation.version for no key update;
     if not found then
       perform effects_ledger.refuse('PE101', format('operation_unknown: there is no version %s of %s', allow_operation.version,
-                                      to_json(allow_operation.operation)), 'effects.operations lists them');
+                                      effects_ledger.quoted(allow_operation.operation)), 'effects.operations lists them');
     elsif known.withdrawn_at is not null then
       perform effects_ledger.refuse('22023', format('version %s of %s is withdrawn', known.version, known.operation), 'register a new version');
     elsif allow_operation.implementation <> known.implementation then
@@ -220,7 +221,7 @@ create function effects.revoke_approver(approver text, reason text) returns json
       end if;
     end loop;
     if keys is null then
-      perform effects_ledger.refuse('PE115', format('approver_unknown: no approver or key is %s', to_json(revoke_approver.approver)),
+      perform effects_ledger.refuse('PE115', format('approver_unknown: no approver or key is %s', effects_ledger.quoted(revoke_approver.approver)),
                                     'audit.approvers lists them');
     end if;
     perform effects_ledger.requeue_waiting(null, null, null, null, keys);
@@ -229,24 +230,33 @@ create function effects.revoke_approver(approver text, reason text) returns json
 comment on function effects.revoke_approver is
   'Takes a key away, by its id, or all keys of an approver, by the name. What they signed counts no more. Says what it came too late for.';
 
-create function effects.set_ledger(strict boolean, reason text) returns json language plpgsql volatile security definer
+create function effects.set_ledger(strict boolean, reason text, reconcile_deadline_max interval default null) returns json language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp
   as $$
   #variable_conflict use_column
   declare
     earlier effects_ledger.identity;
+    longest constant interval := set_ledger.reconcile_deadline_max;
   begin
     perform effects_ledger.check_reason(set_ledger.reason);
     select * into strict earlier from effects_ledger.identity for no key update;
-    if set_ledger."strict" is null then
-      perform effects_ledger.refuse('22023', 'strict is null', 'give true or false');
-    elsif set_ledger."strict" <> earlier."strict" then
+    if longest <= interval '0' or longest > interval '24 hours' then
+      perform effects_ledger.refuse('22023', 'reconcile_deadline_max is not within 24 hours', 'give an interval up to 24 hours');
+    elsif longest <> earlier.reconcile_deadline_max then
+      update effects_ledger.identity i set reconcile_deadline_max = longest, written_by = pg_current_xact_id();
+      perform effects_ledger.record_authority('ledger set', 'ledger ' || earlier.name,
+        jsonb_build_object('reconcile_deadline_max', earlier.reconcile_deadline_max::text),
+        jsonb_build_object('reconcile_deadline_max', longest::text), set_ledger.reason);
+    end if;
+    if set_ledger."strict" <> earlier."strict" then
       update effects_ledger.identity i set strict = set_ledger."strict", written_by = pg_current_xact_id();
       perform effects_ledger.record_authority('ledger set', 'ledger ' || earlier.name, jsonb_build_object('strict', earlier."strict"),
                                               jsonb_build_object('strict', set_ledger."strict"), set_ledger.reason);
     end if;
-    return json_build_object('ledger', earlier.name, 'strict', set_ledger."strict");
+    return (select json_build_object('ledger', i.name, 'strict', i.strict, 'reconcile_deadline_max', i.reconcile_deadline_max::text)
+              from effects_ledger.identity i);
   end $$;
-comment on function effects.set_ledger is 'Makes the ledger strict, so that every operation is protected, or no longer strict.';
+comment on function effects.set_ledger is
+  'Makes the ledger strict, so that every operation is protected, or no longer strict; and bounds how long a reconciliation may take.';
 
 revoke all on all functions in schema effects, effects_ledger from public;

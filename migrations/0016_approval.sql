@@ -47,6 +47,21 @@ create function effects_ledger.check_awaits_approval(effect_id uuid, state text,
     end if;
   end $$;
 
+-- True for an object of amounts, as digits that a bigint holds: whatever is kept can be read, by views too.
+create function effects_ledger.is_cost(cost json) returns boolean language plpgsql immutable
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    if coalesce(json_typeof(cost), '') <> 'object' then
+      return false;
+    end if;
+    return not exists (select from json_each(cost) as c
+                        where json_typeof(c.value) <> 'string' or c.value #>> '{}' !~ '^[0-9]{1,19}$'
+                           or (c.value #>> '{}')::numeric > 9223372036854775807);
+  exception when data_exception then
+    return false; -- U+0000, which no text holds
+  end $$;
+
 create function effects.submit_approval(statement bytea, key_id text, signature bytea) returns uuid language plpgsql volatile
   security definer set search_path = pg_catalog, pg_temp
   as $$
@@ -74,7 +89,7 @@ create function effects.submit_approval(statement bytea, key_id text, signature 
     end;
     select * into signer from effects_ledger.approver k where k.key_id = submit_approval.key_id for share;
     if not found then
-      perform effects_ledger.refuse('PE115', format('approver_unknown: no key is %s', to_json(submit_approval.key_id)), 'the owner adds the approver''s key first');
+      perform effects_ledger.refuse('PE115', format('approver_unknown: no key is %s', effects_ledger.quoted(submit_approval.key_id)), 'the owner adds the approver''s key first');
     end if;
     select * into earlier from effects_ledger.approval a
       where a.key_id = submit_approval.key_id and sha256(a.statement) = sha256(submit_approval.statement);
@@ -102,7 +117,7 @@ create function effects.submit_approval(statement bytea, key_id text, signature 
       when said ->> 'digest' is distinct from bound.digest then 'it is about another binding than the one that stands'
       when said ->> 'operation' is distinct from bound.operation or said ->> 'version' is distinct from bound.version::text
         then 'it names another operation'
-      when coalesce(said ->> 'expires_at_ms', '') !~ '^[0-9]{1,15}$' or coalesce(json_typeof(said -> 'maximum_cost'), '') <> 'object'
+      when coalesce(said ->> 'expires_at_ms', '') !~ '^[0-9]{1,15}$' or effects_ledger.is_cost(said -> 'maximum_cost') is not true
         then 'its expiry or maximum cost cannot be read'
       when to_timestamp((said ->> 'expires_at_ms')::bigint / 1000.0) <= clock_timestamp() then 'it has expired'
       when signer.revoked_at is not null then format('the key of %s is revoked', signer.approver)
@@ -127,7 +142,8 @@ comment on function effects.submit_approval is
   'Keeps a signed statement and has its effect looked at again. Whether the signature is the key''s, the worker checks before it counts.';
 
 -- Appends an event that changes no state.
-create function effects_ledger.note_event(about uuid, word text, detail jsonb) returns void language plpgsql
+create function effects_ledger.note_event(about uuid, word text, detail jsonb, by_worker text default null) returns void
+  language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
@@ -137,9 +153,9 @@ create function effects_ledger.note_event(about uuid, word text, detail jsonb) r
     next_hash bytea;
   begin
     select * into strict e from effects_ledger.effect x where x.effect_id = about for no key update;
-    next_hash := effects_ledger.event_hash(e.head, about, e.seq + 1, moment, word, e.state, e.state, actor, null, detail);
+    next_hash := effects_ledger.event_hash(e.head, about, e.seq + 1, moment, word, e.state, e.state, actor, by_worker, detail);
     insert into effects_ledger.event (effect_id, seq, at, event, from_state, to_state, by_role, by_worker, detail, previous_hash, hash)
-    values (about, e.seq + 1, moment, word, e.state, e.state, actor, null, detail, e.head, next_hash);
+    values (about, e.seq + 1, moment, word, e.state, e.state, actor, by_worker, detail, e.head, next_hash);
     update effects_ledger.effect x set seq = e.seq + 1, head = next_hash where x.effect_id = about;
   end $$;
 
@@ -193,13 +209,18 @@ comment on function effects.revoke_approval is 'Takes an approval back, for good
 
 -- What an approver reads: what waits for him or somebody else, in words that the digest covers.
 create view effects.awaiting_approval as
-  select e.effect_id, r.name, r.operation, r.version, t.path as task_path, r.actor, r.requested_by, r.requested_at,
+  select e.effect_id, r.known_as as name, r.operation, r.version, t.path as task_path, r.actor, r.requested_by, r.requested_at,
          body.bound ->> 'account' as account, body.bound ->> 'target' as target, body.bound ->> 'preview' as preview,
          b.cost as maximum_cost, encode(b.digest, 'hex') as digest, b.expires_at, p.name as policy, p.approvals_needed,
          (select count(distinct a.approver) from effects_ledger.approval a join effects_ledger.approver k using (key_id)
            where a.effect_id = e.effect_id and a.digest = b.digest and a.revoked_at is null and k.revoked_at is null
              and a.expires_at > clock_timestamp()) as approvals_submitted,
-         (select json_agg(a.approver order by a.approver) from effects_ledger.policy_approver a where a.policy_id = p.policy_id) as approvers
+         (select json_agg(a.approver order by a.approver) from effects_ledger.policy_approver a where a.policy_id = p.policy_id) as approvers,
+         (select coalesce(json_agg(json_build_object('key_id', k.key_id, 'approver', k.approver, 'public_key', encode(k.public_key, 'hex'))
+                                   order by k.approver, k.key_id), '[]')
+            from effects_ledger.policy_approver a join effects_ledger.approver k using (approver)
+           where a.policy_id = p.policy_id and k.revoked_at is null) as keys,
+         b.binding_version, b.bytes as binding
     from effects_ledger.live v
     join effects_ledger.effect e using (effect_id)
     join effects_ledger.request r using (effect_id)
@@ -209,6 +230,7 @@ create view effects.awaiting_approval as
     cross join lateral (select convert_from(b.bytes, 'UTF8')::json as bound) as body
    where e.state = 'prepared' and p.approvals_needed > 0 and b.expires_at > clock_timestamp();
 comment on view effects.awaiting_approval is
-  'What is prepared under a policy that wants approvals. approvals_submitted counts those whose signature is still to be checked.';
+  'What is prepared under a policy that wants approvals. approvals_submitted counts those whose signature is still to be checked.
+binding: the bytes whose digest is signed (sha256 of the line pg-effects/binding/VERSION and these bytes). keys: who may sign.';
 
 revoke all on all functions in schema effects, effects_ledger from public;

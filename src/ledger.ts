@@ -2,7 +2,10 @@
 import type pg from "pg";
 import { LedgerError } from "./core/error.ts";
 import type { AnyOperation, Proving, Requestable } from "./core/operation.ts";
-import { isEnding, type ObservedRow, type Standing, standingOf } from "./observe/standing.ts";
+import { type InlineHost, openInlineHost } from "./inline/host.ts";
+import { Run, type RunOptions } from "./inline/run.ts";
+import { type Inbox, type NoticesHandler, type NoticesOptions, openInbox } from "./observe/notices.ts";
+import { type Found, isEnding, type ObservedRow, type Standing, standingOf } from "./observe/standing.ts";
 import { type CallersClient, runStatement } from "./request/client.ts";
 import {
   type Concerned,
@@ -14,20 +17,32 @@ import {
   resumeStatement,
 } from "./request/control.ts";
 import {
+  endInvocationStatement,
+  type Invocation,
+  type InvocationOutcome,
+  startInvocationStatement,
+} from "./request/invocation.ts";
+import {
+  type Cancelled,
+  cancelStatement,
   type EnqueueOptions,
+  enqueueManyStatement,
   enqueueStatement,
+  followStatement,
   openTaskStatement,
   type ReconcileOptions,
+  type RequestedOfMany,
+  type RequestOfMany,
   reconcileStatement,
   type Statement,
   type TaskOptions,
 } from "./request/request.ts";
 import { openPool, wordConnectionError } from "./store/connection.ts";
 import type { ConcernedRow } from "./store/control.ts";
-import { findLedger, observeEffect } from "./store/ledger.ts";
-import { pause } from "./store/transaction.ts";
+import { findLedger, findNamed, observeEffect } from "./store/ledger.ts";
+import { boundStatements, pause } from "./store/transaction.ts";
 import { releaseOf } from "./worker/implementation.ts";
-import { loadTasks, runOperations } from "./worker/operations.ts";
+import { loadTasks, NO_TASKS, runOperations } from "./worker/operations.ts";
 import { startWork, type Working } from "./worker/work.ts";
 
 export interface LedgerOptions {
@@ -46,7 +61,18 @@ export interface WorkerOptions {
   /** Where declared secrets are looked up. Default: the environment. */
   readonly secrets?: Readonly<Record<string, string | undefined>>;
   readonly log?: (level: "error" | "warning" | "info", message: string) => void;
+  /** Logs the stack of a job that failed, and not its message alone. */
+  readonly debug?: boolean;
 }
+
+export interface FindOptions {
+  readonly name: string;
+  /** Default: `default`. */
+  readonly task?: string;
+}
+
+const logToConsole: NonNullable<WorkerOptions["log"]> = (level, message) =>
+  console.error(`pg-effects ${level}: ${message}`);
 
 /** Between two looks at an effect whose outcome is waited for, in milliseconds: the first, then up to the last. */
 const LOOK_AGAIN_MS = [20, 50, 100, 250, 500] as const;
@@ -61,11 +87,14 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
       hint: "give the ledger's own database: a silent fresh ledger, in which every name is free again, would be worse",
     });
   }
-  const pool = openPool({
-    connectionString: options.connectionString,
-    applicationName: "pg-effects",
-    max: options.poolMax ?? 4,
-  });
+  const pool = boundStatements(
+    openPool({
+      connectionString: options.connectionString,
+      applicationName: "pg-effects",
+      max: options.poolMax ?? 4,
+      pipeline: true,
+    }),
+  );
   try {
     const found = await findLedger(pool, options.ledger);
     return new Ledger(pool, options.connectionString, found.id, found.name);
@@ -81,12 +110,46 @@ export class Ledger {
   readonly name: string;
   readonly #pool: pg.Pool;
   readonly #connectionString: string;
+  readonly #inline: InlineHost;
 
   constructor(pool: pg.Pool, connectionString: string, id: string, name: string) {
     this.#pool = pool;
     this.#connectionString = connectionString;
     this.id = id;
     this.name = name;
+    const release = () => releaseOf(".", process.env);
+    this.#inline = openInlineHost({ pool, connectionString, ledgerId: id, release, log: logToConsole });
+  }
+
+  /**
+   * A run of this host's, in which it does things in other systems by its own code, each once under its name: ADR 0200. For
+   * what is written down first by one process and carried out by another, `enqueue` an operation.
+   */
+  run(run: string, options: RunOptions = {}): Run {
+    return new Run(this.#inline, run, options);
+  }
+
+  /** Records that one execution by a host begins, and returns its id, for what it requests and runs. */
+  async startInvocation(invocation: Invocation, { client }: { readonly client?: CallersClient } = {}): Promise<string> {
+    const { invocation_id } = await this.#one<{ invocation_id: string }>(startInvocationStatement(invocation), client);
+    return invocation_id;
+  }
+
+  /**
+   * Records its result, once, and returns what is recorded: `cancelled`, where that was accepted before.
+   * @throws LedgerError PE125 for `succeeded` while an effect of it has no evidence, PE124 where another result is recorded,
+   *   PE123 where the caller has no such invocation.
+   */
+  async endInvocation(
+    invocationId: string,
+    outcome: InvocationOutcome,
+    { client }: { readonly client?: CallersClient } = {},
+  ): Promise<InvocationOutcome> {
+    const { outcome: recorded } = await this.#one<{ outcome: InvocationOutcome }>(
+      endInvocationStatement(invocationId, outcome),
+      client,
+    );
+    return recorded;
   }
 
   /**
@@ -104,6 +167,23 @@ export class Ledger {
       options.client,
     );
     return effect_id;
+  }
+
+  /**
+   * Requests many effects of one operation, all or none, and says for each, in their order, which effect it is. A name that
+   * stands twice among them is the same effect, or refused, as one that was asked for before.
+   * @throws LedgerError as `enqueue` does; its `ordinal`, counted from 1, says which of the requests it is about.
+   */
+  async enqueueMany<Given>(
+    operation: Requestable<Given>,
+    requests: readonly RequestOfMany<Given>[],
+    { client }: { readonly client?: CallersClient } = {},
+  ): Promise<readonly RequestedOfMany[]> {
+    const rows = await this.#all<{ effect_id: string; replayed: boolean }>(
+      enqueueManyStatement(operation, requests),
+      client,
+    );
+    return rows.map(({ effect_id, replayed }) => ({ effectId: effect_id, replayed }));
   }
 
   /** The statement that `enqueue` would run, for any query builder. @throws as `enqueue` does before it runs. */
@@ -153,6 +233,49 @@ export class Ledger {
     }
   }
 
+  /** The effect of a name, of those that the caller may look at, and where it stands; null where there is none. */
+  async find<Proof = unknown>({ task = "default", name }: FindOptions): Promise<Found<Proof> | null> {
+    try {
+      const row = await findNamed<ObservedRow>(this.#pool, name, task);
+      return row ? { effectId: row.effect_id, standing: standingOf<Proof>(row) } : null;
+    } catch (error) {
+      throw wordConnectionError(error);
+    }
+  }
+
+  /**
+   * Cancels an effect of the caller's own. What is not admitted is declined; of what is, the wish is recorded, its dispatch's
+   * signal is aborted within about a second, and nothing is claimed: it may have happened, and its outcome says so.
+   * @throws LedgerError PE109 where the caller has no such effect.
+   */
+  async cancel(effectId: string, { client }: { readonly client?: CallersClient } = {}): Promise<Cancelled> {
+    const { result } = await this.#one<{ result: Cancelled }>(cancelStatement(effectId), client);
+    return result;
+  }
+
+  /**
+   * Tries an effect again that was declined, failed or had no effect, or is resolved so: a new effect of the same operation,
+   * input, task and actor, whose id it returns. Where it is being tried again already, that one's id.
+   * @throws LedgerError PE107 where it may have happened, PE126 where it was followed before, PE108, PE109.
+   */
+  async follow(
+    effectId: string,
+    { reason, client }: { readonly reason?: string; readonly client?: CallersClient } = {},
+  ): Promise<string> {
+    const { effect_id } = await this.#one<{ effect_id: string }>(followStatement(effectId, reason), client);
+    return effect_id;
+  }
+
+  /**
+   * Watches an inbox: each batch of notices is handed over inside a transaction in which they are taken. What the handler
+   * writes by its client stands if and only if they are gone; if it throws, they are handed over again, after a while that
+   * grows. Consumers of one inbox share its notices. Keep each effect's highest `seq`.
+   * @throws LedgerError 22023 for a name that is no inbox's, 42501, or a connection's.
+   */
+  onNotices(inbox: string, handler: NoticesHandler, options: NoticesOptions = {}): Promise<Inbox> {
+    return openInbox(this.#connectionString, inbox, handler, { log: logToConsole, ...options });
+  }
+
   /**
    * Waits until an effect has come to an ending (declined, unresolved or an outcome), at most `timeoutMs`, and returns
    * where it stands then. An ending is a value, whichever it is.
@@ -177,28 +300,36 @@ export class Ledger {
 
   /** Starts a worker in this process. */
   async work(options: WorkerOptions): Promise<Working> {
-    const log = options.log ?? ((level, message) => console.error(`pg-effects ${level}: ${message}`));
-    const loaded = options.tasks ? await loadTasks(options.tasks) : { operations: [], plain: new Map() };
+    const log = options.log ?? logToConsole;
+    const secrets = options.secrets ?? process.env;
+    const loaded = options.tasks ? await loadTasks(options.tasks, { log, secrets }) : NO_TASKS;
+    for (const words of loaded.passedOver) log("warning", words);
     return startWork({
       connectionString: this.#connectionString,
       ledgerId: this.id,
       tasks: { ...loaded, operations: [...loaded.operations, ...runOperations(options.operations ?? [])] },
       release: await releaseOf(options.tasks ?? ".", process.env),
       ...(options.concurrency === undefined ? {} : { concurrency: options.concurrency }),
-      secrets: options.secrets ?? process.env,
+      secrets,
+      ...(options.debug === undefined ? {} : { debug: options.debug }),
       log,
     });
   }
 
   /** Closes its connections. Workers are stopped by themselves. */
   async close(): Promise<void> {
+    this.#inline.stopping = true;
     await this.#pool.end();
   }
 
-  async #one<Row>(statement: Statement, client: CallersClient = this.#pool): Promise<Row> {
+  async #one<Row>(statement: Statement, client?: CallersClient): Promise<Row> {
+    const [row] = await this.#all<Row>(statement, client);
+    return row as Row;
+  }
+
+  async #all<Row>(statement: Statement, client: CallersClient = this.#pool): Promise<readonly Row[]> {
     try {
-      const [row] = await runStatement<Row>(client, statement);
-      return row as Row;
+      return await runStatement<Row>(client, statement);
     } catch (error) {
       throw wordConnectionError(error);
     }

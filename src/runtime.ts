@@ -24,6 +24,10 @@ export interface Runtime {
   readonly operations: ReadonlyMap<string, RunningOperation>;
   readonly secrets: SecretSource;
   readonly log: LogLine;
+  /** Dispatches under way, by effect: aborted where somebody asked to cancel. */
+  readonly dispatching: Map<string, AbortController>;
+  /** The newest admission that was confirmed to this process: where it is gone, a commit was lost (protocol, section 10). */
+  remembered: string | null;
   /** True from SIGTERM on: nothing more is admitted. */
   stopping: boolean;
 }

@@ -1,9 +1,9 @@
 /**
- * The README's snippets are run as printed: the operation and the service, what an operator types, what an auditor asks,
+ * The README's snippets are run as printed: the operation and the service, what an operator and an owner type, what an auditor asks,
  * the queries that would show a guarantee broken, and the SQL of docs/sql.md.
  */
 import assert from "node:assert/strict";
-import { execFile, spawn } from "node:child_process";
+import { execFile, spawn, spawnSync } from "node:child_process";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -15,6 +15,10 @@ import { waitFor } from "./harness/wait.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 const MAIN = join(ROOT, "src/cli/main.ts");
+
+/** The commands that are one shell script. */
+const OWNERS = /approval approve/;
+const OPENSSL = spawnSync("openssl", ["version"]).status === 0;
 
 interface Snippet {
   readonly language: string;
@@ -87,11 +91,43 @@ describe("the README", () => {
 
   it("has operator's commands that answer", async () => {
     const typed = (await snippets("README.md"))
-      .filter(({ language }) => language === "sh")
+      .filter(({ language, text }) => language === "sh" && !OWNERS.test(text))
       .flatMap(({ text }) => text.trim().split("\n"))
       .filter((line) => line.startsWith("pg-effects "));
     assert.ok(typed.length >= 5);
     for (const line of typed) await command(line.split(" ").slice(1));
+  });
+
+  it("has an owner's way that a shell runs as printed, and each of it is found in SQL", {
+    skip: OPENSSL ? false : "there is no openssl here",
+  }, async () => {
+    const [way] = (await snippets("README.md")).filter(({ language, text }) => language === "sh" && OWNERS.test(text));
+    const bin = join(folder, "bin");
+    await mkdir(bin);
+    await writeFile(join(bin, "pg-effects"), `#!/bin/sh\nexec "${process.execPath}" "${MAIN}" "$@"\n`, { mode: 0o755 });
+    const { stdout, stderr } = await promisify(execFile)("sh", ["-e", "-c", way?.text ?? "exit 1"], {
+      cwd: folder,
+      env: { ...environment, PATH: `${bin}:${process.env.PATH}` },
+    });
+    assert.match(stdout, /\n[0-9a-f]{8} +order\/12\/charge +charge_card 1 /);
+    assert.match(stderr, /signature_wrong {2}the signature is not ana's over these bytes/);
+    assert.match(stdout, /\nexit 4\napproved order\/12\/charge as ana: approval /);
+    assert.match(stdout, /\nrevoked policy exceptions\n.*\ndeclined, denied: policy_missing\n.*exit 4\n$/s);
+    await waitFor("the approved charge is accepted", async () => {
+      const { rows } = await client.query("select state from audit.effects where name = 'order/12/charge'");
+      return rows[0]?.state === "accepted";
+    });
+    const [sql] = (await snippets("README.md")).filter(({ text }) => text.includes("join audit.approvals"));
+    const answers: Record<string, unknown>[][] = [];
+    for (const text of (sql?.text ?? "").split(";\n").filter((each) => each.trim() !== "")) {
+      answers.push((await client.query<Record<string, unknown>>(text)).rows);
+    }
+    const [approved, denied, changes] = answers;
+    assert.deepEqual(approved, [
+      { name: "order/12/charge", state: "accepted", policy: "exceptions", approver: "ana", counted: true },
+    ]);
+    assert.ok(denied?.some(({ state, code }) => state === "declined" && code === "policy_missing"));
+    assert.ok(changes?.some(({ change, reason }) => change === "policy revoked" && reason === "INC-91"));
   });
 
   it("has auditor's questions that run, and no violation", async () => {

@@ -16,14 +16,21 @@ export type AdapterEnd<Result> =
   | { readonly end: "timed_out"; readonly reason: string; readonly later: Promise<AdapterSettled<Result>> | null };
 export type AdapterSettled<Result> = Exclude<AdapterEnd<Result>, { end: "timed_out" }>;
 
-/** Runs the call. `timeoutMs` is checked by the caller to be a timer that Node keeps. */
+/**
+ * Runs the call. `timeoutMs` is checked by the caller to be a timer that Node keeps. `cancelled` aborts the adapter's signal
+ * and nothing else: whoever ignores it keeps its time, and whatever it says is taken as it is.
+ *
+ * So is what comes after the timeout (the adapter held the event loop, or ended within the grace): the window says until when
+ * a call may begin, and a recipient's acceptance is true whenever it arrives (protocol, section 6). `late` is said of what
+ * was never called; a report beside an outcome that somebody recorded meanwhile is late evidence.
+ */
 export async function callAdapter<Result>(
   call: (context: AdapterContext) => Promise<Result> | Result,
-  bounds: { readonly timeoutMs: number; readonly secrets: Secrets },
+  bounds: { readonly timeoutMs: number; readonly secrets: Secrets; readonly cancelled?: AbortSignal },
 ): Promise<AdapterEnd<Result>> {
   const abort = new AbortController();
   const context: AdapterContext = {
-    signal: abort.signal,
+    signal: bounds.cancelled ? AbortSignal.any([abort.signal, bounds.cancelled]) : abort.signal,
     deadline: new Date(Date.now() + bounds.timeoutMs),
     secret: (name) => bounds.secrets.get(name),
   };

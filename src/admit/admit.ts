@@ -22,6 +22,8 @@ export interface Candidate {
   readonly root: string;
   readonly running: Running;
   readonly dispatchTimeoutMs: number;
+  /** Its contract wants a cleanup: the admission owes it. Default: false. */
+  readonly cleanup?: boolean;
 }
 
 /** An admitted effect, known to this process alone: the token that admits its reports never leaves it. */
@@ -53,7 +55,11 @@ export async function admit(runtime: Runtime, candidates: readonly Candidate[]):
       runtime.pool,
       { isolation: "serializable", roots: candidates.map(({ root }) => root) },
       async (client) => {
-        const locked = await lockAdmission(client, new Map(candidates.map((each) => [each.effectId, each.running])));
+        const locked = await lockAdmission(
+          client,
+          new Map(candidates.map((each) => [each.effectId, each.running])),
+          runtime.remembered,
+        );
         transactionId = locked.transactionId;
         const verdicts = decideAdmissions(locked.facts);
         const items = admittedItems(verdicts, locked.facts, locked.bodies, candidates, attempts);
@@ -64,7 +70,11 @@ export async function admit(runtime: Runtime, candidates: readonly Candidate[]):
         // The window opens here: COMMIT follows the last statement in the same packet.
         const opened = { monotonicMs: performance.now(), wallMs: Date.now() };
         const last = items.length > 0 ? recordAdmitted(client, runtime.worker, items) : Promise.resolve();
-        return { last, result: () => results(candidates, verdicts, locked.facts, locked.bodies, attempts, opened) };
+        const result = () => {
+          runtime.remembered = items.at(-1)?.effectId ?? runtime.remembered;
+          return results(candidates, verdicts, locked.facts, locked.bodies, attempts, opened);
+        };
+        return { last, result };
       },
     );
   } catch (error) {
@@ -108,6 +118,7 @@ function admittedItems(
         lane,
         approvals: verdict.approvals,
         dispatchTimeoutMs: (candidate.get(verdict.effectId) as Candidate).dispatchTimeoutMs,
+        cleanup: candidate.get(verdict.effectId)?.cleanup === true,
       },
     ];
   });
@@ -123,12 +134,16 @@ function results(
 ): readonly Admission[] {
   const byEffect = new Map(verdicts.map((verdict) => [verdict.effectId, verdict]));
   const costs = new Map(facts.effects.map(({ effectId, cost }) => [effectId, cost]));
+  // An effect of which two jobs met in this batch is admitted once, and one of them alone may send it.
+  const given = new Set<string>();
   return candidates.map((candidate): Admission => {
     const verdict = byEffect.get(candidate.effectId);
     if (verdict?.verdict !== "admitted") {
       const code = verdict && "code" in verdict ? verdict.code : null;
       return { admission: "none", verdict: verdict?.verdict ?? "already", code };
     }
+    if (given.has(candidate.effectId)) return { admission: "none", verdict: "already", code: null };
+    given.add(candidate.effectId);
     const attempt = attempts.get(candidate.effectId) as Attempt;
     const body = bodies.get(candidate.effectId) as StoredBody;
     return {

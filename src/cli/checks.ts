@@ -3,7 +3,13 @@
  * works and is worse than it could be.
  */
 
-import type { AppliedMigration, AuditWorker, LedgerFacts, PredicateLocks } from "../store/audit-ledger.ts";
+import {
+  type AppliedMigration,
+  type AuditWorker,
+  type LedgerFacts,
+  type PredicateLocks,
+  SILENT_MS,
+} from "../store/audit-ledger.ts";
 import type { AuditViolation } from "../store/audit-schema.ts";
 import type { Migration } from "../store/migrate.ts";
 import { closureOf } from "./closure.ts";
@@ -68,6 +74,18 @@ export function checkPredicateLocks({ per_page, per_relation }: PredicateLocks):
   };
 }
 
+/** Whether jobs are held by somebody who is not there: nobody runs them until they are freed. */
+export function checkQueue(stranded: bigint): Check {
+  const check = "queue";
+  if (stranded === 0n) return { check, verdict: "ok", says: "no job is held by a worker that is gone" };
+  return {
+    check,
+    verdict: "warn",
+    says: `${stranded} jobs are held by workers that are gone`,
+    advice: "a worker frees them within two minutes: start one, or look at its log",
+  };
+}
+
 /** Which workers are there; one that fell silent without stopping has died or hangs. */
 export function checkWorkers(workers: readonly AuditWorker[]): Check {
   const check = "workers";
@@ -83,6 +101,16 @@ export function checkWorkers(workers: readonly AuditWorker[]): Check {
     return { check, verdict: "warn", says, advice: "pg-effects worker" };
   }
   const says = `${live.length} alive: ${listed.join("; ")}`;
+  const queueless = live.filter(({ queues, running_ms }) => queues === 0 && running_ms > SILENT_MS);
+  if (queueless.length > 0) {
+    const names = queueless.map(({ worker }) => worker).join(", ");
+    return {
+      check,
+      verdict: "warn",
+      says: `${says}; without a queue, so that it takes no job: ${names}`,
+      advice: "look at its log, and start it again",
+    };
+  }
   if (silent.length === 0) return { check, verdict: "ok", says };
   const gone = silent.map(({ worker, silent_ms }) => `${worker} (${formatDuration(silent_ms)})`).join(", ");
   return {

@@ -11,12 +11,16 @@ export interface Closure {
 }
 
 /** Why nothing is admitted, or null. */
-export function closureOf({ standing, durability_gap }: LedgerFacts): Closure | null {
+export function closureOf({
+  standing,
+  durability_gap,
+}: Pick<LedgerFacts, "standing" | "durability_gap">): Closure | null {
   if (standing === "unacknowledged") {
     return {
       code: "recovery_unacknowledged",
-      message: "this database is not the one that the ledger was written in: a copy, a restore, or a promoted standby",
-      hint: "connect to the ledger's own database; acknowledging a recovery is not built yet",
+      message:
+        "this database may not be the ledger that it was: a copy, a restore, a promoted standby, or closed on purpose",
+      hint: "pg-effects recovery show says why, and what acknowledging would meet",
     };
   }
   if (standing === "standby") {

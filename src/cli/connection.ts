@@ -38,6 +38,8 @@ export function ledgerNameOf(flags: GlobalFlags): string | undefined {
 export interface Connected {
   readonly connectionString: string;
   readonly audit: Audit;
+  /** False for a login that only requests: then nothing can be read by `audit`. */
+  readonly audits: boolean;
 }
 
 /**
@@ -52,8 +54,8 @@ export async function withAudit<Result>(
   const meant = ledgerNameOf(flags);
   const pool = openPool({ connectionString, applicationName: "pg-effects audit", max: 2 });
   try {
-    await findLedger(pool, meant);
-    return await body({ connectionString, audit: auditOn(pool) });
+    const { audits } = await findLedger(pool, meant);
+    return await body({ connectionString, audit: auditOn(pool), audits });
   } finally {
     await pool.end();
   }

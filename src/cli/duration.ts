@@ -15,18 +15,20 @@ export const DURATION_MS_MAX = 86_400_000;
 
 /**
  * Reads a duration: a number and a unit.
- * @throws LedgerError `duration_invalid`, also for zero and for more than `max` milliseconds.
+ * @throws LedgerError `duration_invalid`, also for less than `min` and for more than `max` milliseconds.
  */
-export function parseDuration(text: string, max: number = DURATION_MS_MAX): number {
+export function parseDuration(text: string, max: number = DURATION_MS_MAX, min = 1): number {
   const [, amount, unit = ""] = /^(\d{1,12}(?:\.\d{1,3})?)\s?(ms|s|min|m|h|d)$/.exec(text.trim()) ?? [];
   const ms = Math.round(Number(amount) * (UNITS_MS[unit] ?? Number.NaN));
-  if (!Number.isFinite(ms) || ms < 1 || ms > max) {
+  if (!Number.isFinite(ms) || ms < min || ms > max) {
     throw new LedgerError("duration_invalid", `the duration ${JSON.stringify(text)} is refused`, {
-      hint: `give a number and a unit, from 1ms to ${formatDuration(max).replace(" ", "")}: 500ms, 30s, 15m, 2h`,
+      hint: `give a number and a unit, from ${short(min)} to ${short(max)}: 90s, 15m, 2h`,
     });
   }
   return ms;
 }
+
+const short = (ms: number) => formatDuration(ms).replace(" ", "");
 
 /** For options that look back: at most ten years, in which every ledger fits. */
 export function parseAge(text: string): number {

@@ -7,7 +7,7 @@ export const EXIT = {
   /** Finished, and something is unresolved. */
   unresolved: 3,
   refused: 4,
-  /** The deadline was reached and the rest was not. */
+  /** The deadline was reached, or Ctrl-C stopped it, and the rest was not reached. */
   deadline: 5,
   /** The ledger is closed: recovery, standby, durability. */
   closed: 6,
@@ -27,11 +27,17 @@ const EXIT_OF: Readonly<Record<string, ExitCode>> = {
   number_invalid: EXIT.usage,
   json_invalid: EXIT.usage,
   input_unreadable: EXIT.usage,
+  list_invalid: EXIT.usage,
   scope_invalid: EXIT.usage,
   deadline_invalid: EXIT.usage,
   concurrency_invalid: EXIT.usage,
   tasks_missing: EXIT.usage,
   tasks_empty: EXIT.usage,
+  role_prefix_invalid: EXIT.usage,
+  key_private: EXIT.usage,
+  key_invalid: EXIT.usage,
+  signature_invalid: EXIT.usage,
+  authority_file_invalid: EXIT.usage,
   "22023": EXIT.usage, // a parameter's value that the ledger's functions have no meaning for
 
   // Somebody said no: the ledger, its owner, or what is not built.
@@ -40,14 +46,27 @@ const EXIT_OF: Readonly<Record<string, ExitCode>> = {
   ledger_differs: EXIT.refused,
   effect_unknown: EXIT.refused,
   effect_ambiguous: EXIT.refused,
+  reconciliation_unknown: EXIT.refused,
   operation_unknown: EXIT.refused,
   task_unknown: EXIT.refused,
   migration_changed: EXIT.refused,
   migration_newer: EXIT.refused,
+  roles_differ: EXIT.refused,
+  roles_missing: EXIT.refused,
+  roles_denied: EXIT.refused,
+  worker_role_missing: EXIT.refused,
+  approval_unwanted: EXIT.refused,
+  approval_unknown: EXIT.refused,
+  signature_wrong: EXIT.refused,
+  statement_differs: EXIT.refused,
+  authority_refused: EXIT.refused,
+  authority_changed: EXIT.refused,
+  strict_ledger: EXIT.refused,
 
   recovery_unacknowledged: EXIT.closed,
   ledger_standby: EXIT.closed,
   durability_missing: EXIT.closed,
+  violation_unacknowledged: EXIT.closed,
   "25006": EXIT.closed, // a write on a standby
 };
 
@@ -64,6 +83,6 @@ export const EXIT_CODES_HELP = `Exit codes:
   2  wrong usage: the command itself, or no connection string
   3  finished, and something is unresolved
   4  refused: by the ledger, or because it is not built yet
-  5  deadline reached, rest not reached
+  5  deadline reached, or stopped between two: rest not reached
   6  the ledger is closed: recovery, standby, durability (see doctor)
   130  Ctrl-C ended the watching, not what is watched`;

@@ -12,11 +12,15 @@ const READ_BYTES_MAX = 1_048_576;
 
 /** Reads `JSON`, `@FILE` or `-`. @throws LedgerError `json_invalid`, `input_unreadable` */
 export async function readInputText(given: string): Promise<string> {
-  const text = given === "-" || given.startsWith("@") ? await readSource(given) : given;
+  return checkJsonText(given === "-" || given.startsWith("@") ? await readSource(given) : given, "the input");
+}
+
+/** The text itself, where it is JSON. @throws LedgerError `json_invalid` */
+export function checkJsonText(text: string, what: string): string {
   try {
     JSON.parse(text);
   } catch (error) {
-    throw new LedgerError("json_invalid", `the input is not JSON: ${cleanText((error as Error).message, 200)}`, {
+    throw new LedgerError("json_invalid", `${what} is not JSON: ${cleanText((error as Error).message, 200)}`, {
       hint: "quote it for your shell: '{\"key\": 1}'; or give @FILE, or - for stdin",
     });
   }
@@ -50,9 +54,14 @@ async function readAll(stream: Readable, from: string): Promise<string> {
     }
     chunks.push(chunk);
   }
+  return decodeUtf8(Buffer.concat(chunks), from);
+}
+
+/** The bytes as text. @throws LedgerError `input_unreadable` */
+export function decodeUtf8(bytes: Uint8Array, from: string): string {
   try {
     // Not `toString`, which turns broken bytes into other characters without a word.
-    return new TextDecoder("utf-8", { fatal: true }).decode(Buffer.concat(chunks));
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch (cause) {
     throw new LedgerError("input_unreadable", `${from} is not UTF-8`, { hint: "write it as UTF-8", cause });
   }

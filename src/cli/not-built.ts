@@ -2,12 +2,7 @@
 import type { Command } from "commander";
 import { notBuilt } from "../core/error.ts";
 
-const NOT_BUILT = [
-  "init types apply status find cancel follow reconciliation resolve accept-risk",
-  "evidence approval approver policy ledger source recovery collect audit",
-]
-  .join(" ")
-  .split(" ");
+const NOT_BUILT = ["init types", "collect"].join(" ").split(" ");
 
 export function addNotBuilt(program: Command): void {
   addNotBuiltUnder(program, NOT_BUILT);

@@ -29,6 +29,13 @@ export class Output {
     process.stdout.write(`${text}\n`);
   }
 
+  /** A whole screen, which the next one replaces; where there is no terminal, one after the other. */
+  screen(lines: readonly string[]): void {
+    if (this.json) return;
+    process.stdout.write(`${process.stdout.isTTY ? "\u001b[H\u001b[2J" : ""}${lines.join("\n")}\n`);
+    if (!process.stdout.isTTY) process.stdout.write("\n");
+  }
+
   /** The result, once. Only with --json. */
   document(value: unknown): void {
     if (this.json) process.stdout.write(`${toJson(value, 2)}\n`);

@@ -1,21 +1,37 @@
 /** The whole command line: its commands and what they share. It parses; each command's file does its work. */
 import { existsSync, readFileSync } from "node:fs";
 import { Command, Option } from "commander";
+import { addAcceptRisk } from "./commands/accept-risk.ts";
 import { addActor } from "./commands/actor.ts";
+import { addApply } from "./commands/apply.ts";
+import { addApproval } from "./commands/approval.ts";
+import { addApprover } from "./commands/approver.ts";
+import { addAudit } from "./commands/audit.ts";
 import { addBudget } from "./commands/budget.ts";
+import { addCancel } from "./commands/cancel.ts";
 import { addDemo } from "./commands/demo.ts";
 import { addDenials } from "./commands/denials.ts";
 import { addDev } from "./commands/dev.ts";
 import { addDoctor } from "./commands/doctor.ts";
 import { addEnqueue } from "./commands/enqueue.ts";
+import { addEvidence } from "./commands/evidence.ts";
 import { addExplain } from "./commands/explain.ts";
+import { addFind } from "./commands/find.ts";
+import { addFollow } from "./commands/follow.ts";
 import { addHistory } from "./commands/history.ts";
+import { addLedger } from "./commands/ledger.ts";
 import { addList } from "./commands/list.ts";
 import { addMigrate } from "./commands/migrate.ts";
 import { addOperation } from "./commands/operation.ts";
 import { addPause, addResume } from "./commands/pause.ts";
+import { addPolicy } from "./commands/policy.ts";
 import { addReconcile } from "./commands/reconcile.ts";
+import { addReconciliation } from "./commands/reconciliation.ts";
+import { addRecovery } from "./commands/recovery.ts";
+import { addResolve } from "./commands/resolve.ts";
 import { addShow } from "./commands/show.ts";
+import { addSource } from "./commands/source.ts";
+import { addStatus } from "./commands/status.ts";
 import { addTask } from "./commands/task.ts";
 import { addUnresolved } from "./commands/unresolved.ts";
 import { addWorker } from "./commands/worker.ts";
@@ -56,20 +72,36 @@ export function createProgram(): Command {
     addMigrate,
     addWorker,
     addDoctor,
+    addStatus,
     addEnqueue,
+    addCancel,
+    addFollow,
+    addFind,
     addShow,
     addList,
     addExplain,
     addUnresolved,
     addReconcile,
+    addReconciliation,
+    addResolve,
+    addAcceptRisk,
+    addEvidence,
+    addSource,
     addPause,
     addResume,
     addTask,
     addBudget,
     addOperation,
+    addPolicy,
+    addApproval,
+    addApprover,
+    addApply,
+    addLedger,
     addActor,
     addDenials,
     addHistory,
+    addRecovery,
+    addAudit,
     addNotBuilt,
   ])
     add(program);

@@ -3,14 +3,17 @@
  * password goes into a file of the user's own and never onto a terminal.
  */
 import { chmod, writeFile } from "node:fs/promises";
-import { basename, join, relative } from "node:path";
+import { basename, join, relative, resolve } from "node:path";
 import { openLedger } from "../ledger.ts";
 import { type EmbeddedServer, startEmbedded } from "../postgres/embedded.ts";
+import type { RunningOperation } from "../runtime.ts";
 import { migrate } from "../store/migrate.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 import type { Output } from "./output.ts";
 import { strikeOutPasswords } from "./passwords.ts";
 import { runUntilSignal, type StartedWorker, startWorker } from "./run-worker.ts";
+import { sampleInput } from "./sample-input.ts";
+import { shellWord } from "./shell-word.ts";
 import { operationsIn } from "./task-folder.ts";
 import { workerLog } from "./worker-log.ts";
 
@@ -18,12 +21,14 @@ export interface DevFlags {
   readonly folder: string;
   readonly port?: number;
   readonly tasks: string;
+  readonly debug?: true;
 }
 
 /** Starts everything, says how to reach it, and runs until SIGINT or SIGTERM. */
 export async function runDev(output: Output, flags: DevFlags): Promise<ExitCode> {
-  await operationsIn(flags.tasks); // before a server is started for nothing
   const log = workerLog(output.json);
+  const { operations } = await operationsIn(flags.tasks, log); // before a server is started for nothing
+  const example = await exampleOf(operations);
   const server = await startEmbedded({
     dataDirectory: join(flags.folder, "data"),
     ...(flags.port === undefined ? {} : { port: flags.port }),
@@ -34,9 +39,10 @@ export async function runDev(output: Output, flags: DevFlags): Promise<ExitCode>
     const file = await writeConnection(flags.folder, connectionString);
     const ledger = await openLedger({ connectionString, ledger: "dev", poolMax: 2 });
     try {
-      const worker = await startWorker(ledger, flags.tasks, log);
-      announce(output, server, file, worker);
-      await runUntilSignal(worker, log);
+      const worker = await startWorker(ledger, { tasks: flags.tasks, log, debug: flags.debug === true });
+      const stopped = runUntilSignal(worker, log, server.died); // whoever reads that it is ready may stop it
+      announce(output, server, file, worker, example);
+      await stopped;
     } finally {
       await ledger.close();
     }
@@ -54,7 +60,16 @@ async function writeConnection(folder: string, connectionString: string): Promis
   return file;
 }
 
-function announce(output: Output, server: EmbeddedServer, file: string, worker: StartedWorker): void {
+/** The arguments of an `enqueue` that can be typed as it is shown; an operation's schema may leave nothing to make up. */
+async function exampleOf(operations: readonly RunningOperation[]): Promise<string> {
+  for (const running of operations) {
+    const sample = await sampleInput(running);
+    if (sample !== null) return `${running.operation.definition.name} ${shellWord(JSON.stringify(sample))}`;
+  }
+  return `${operations[0]?.operation.definition.name ?? "OPERATION"} INPUT`;
+}
+
+function announce(output: Output, server: EmbeddedServer, file: string, worker: StartedWorker, example: string): void {
   const { working, release, operations } = worker;
   const address = strikeOutPasswords(server.connectionString);
   output.event({
@@ -73,9 +88,9 @@ function announce(output: Output, server: EmbeddedServer, file: string, worker: 
   output.line(`worker  ${working.id}, operations ${operations.join(" ")}`);
   output.line();
   output.line("in another terminal (the file holds the password and is yours alone):");
-  output.line(`  export DATABASE_URL="$(cat ${file})"`);
+  output.line(`  export DATABASE_URL="$(cat ${shellWord(resolve(file))})"`);
   output.line(`  ${us} doctor`);
-  output.line(`  ${us} enqueue ${operations[0] ?? "OPERATION"} '{}' --wait 10s`);
+  output.line(`  ${us} enqueue ${example} --wait 10s   # made up from its schema, and really dispatched`);
   output.line(`  ${us} list`);
   output.line();
   output.line("Ctrl-C stops all of it");

@@ -2,8 +2,24 @@
 import type { AuditEffect } from "../store/audit-schema.ts";
 import { formatAge, formatMoment } from "./moment.ts";
 
+/** What the line is made of. */
+export type Stands = Pick<
+  AuditEffect,
+  | "state"
+  | "unresolved"
+  | "unresolved_since"
+  | "waiting_for"
+  | "denial_code"
+  | "declined_reason"
+  | "not_before"
+  | "dispatch_deadline"
+  | "outcome_via"
+  | "resolution"
+  | "resolution_says"
+>;
+
 /** One line. `now` is the database's clock, for ages. */
-export function standingWords(effect: AuditEffect, now: Date): string {
+export function standingWords(effect: Stands, now: Date): string {
   const since = effect.unresolved_since;
   const doubt = since ? `unresolved since ${formatMoment(since, now)} (${formatAge(since, now)})` : "unresolved";
   switch (effect.state) {
@@ -20,11 +36,20 @@ export function standingWords(effect: AuditEffect, now: Date): string {
     case "no_effect":
       return `${effect.state} via ${effect.outcome_via}`;
     case "uncertain":
-      return effect.unresolved ? `uncertain, ${doubt}` : `uncertain, resolved: ${effect.resolution}`;
+      return `uncertain, ${effect.unresolved ? doubt : resolutionWords(effect)}`;
   }
 }
 
-function waiting({ waiting_for, denial_code, not_before }: AuditEffect, now: Date): string {
+/** What ended the doubt. An accepted risk and a state that was reached say nothing about what we did. */
+export function resolutionWords({
+  resolution,
+  resolution_says,
+}: Pick<Stands, "resolution" | "resolution_says">): string {
+  if (resolution === "evidence") return `resolved as ${resolution_says}, by evidence`;
+  return resolution === "reached" ? "resolved: what was wanted is there, by an unknown hand" : "its risk accepted";
+}
+
+function waiting({ waiting_for, denial_code, not_before }: Stands, now: Date): string {
   if (waiting_for !== null) return `, waits for ${waiting_for} (${denial_code})`;
   return not_before !== null && not_before > now ? `, not before ${formatMoment(not_before, now)}` : "";
 }

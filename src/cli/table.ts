@@ -1,32 +1,81 @@
-/** Plain tables: two spaces between columns, as wide as their widest cell, numbers to the right. Text is shown inert. */
+/**
+ * Plain tables: two spaces between columns, as wide as their widest cell, numbers to the right. Text is shown inert. On a
+ * terminal that is too narrow the last column is wrapped, or where that does not help each row stands below the other.
+ */
 import { cleanText } from "../core/text.ts";
 
 /** What is shown of one cell. A name has at most 200 characters; a recipient's words may be longer. */
 const CELL_MAX = 200;
 
+/** A last column narrower than this is not worth wrapping. */
+const WRAPPED_MIN = 24;
+
+const GAP = "  ";
+
 export interface Column<Row> {
   readonly title: string;
   readonly cell: (row: Row) => string;
   readonly align?: "right";
+  /** Shown where nothing stands in it, too: where a screen must not jump. */
+  readonly always?: true;
 }
 
-/** The lines of a table, below its header where a column has a title; without rows none. */
-export function tableLines<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): readonly string[] {
+/** The lines of a table, below its header where a column has a title; without rows none. @param width of the screen */
+export function tableLines<Row>(
+  columns: readonly Column<Row>[],
+  rows: readonly Row[],
+  width: number = screenWidth(),
+): readonly string[] {
   if (rows.length === 0) return [];
   const cells = rows.map((row) => columns.map((column) => cleanText(column.cell(row), CELL_MAX)));
   // A column in which nothing stands says nothing.
-  const shown = columns.map((_, place) => cells.some((line) => line[place] !== ""));
+  const shown = columns.map(({ always }, place) => always || cells.some((line) => line[place] !== ""));
   const kept = <Cell>(line: readonly Cell[]) => line.filter((_, place) => shown[place]);
-  const header = columns.some(({ title }) => title !== "") ? [columns.map(({ title }) => title)] : [];
-  const lines = [...header, ...cells].map(kept);
-  const widths = kept(columns).map((_, place) => Math.max(...lines.map((line) => line[place]?.length ?? 0)));
+  const titles = kept(columns).map(({ title }) => title);
+  const headed = titles.some((title) => title !== "");
+  const lines = [...(headed ? [titles] : []), ...cells.map(kept)];
+  const widths = titles.map((_, place) => Math.max(...lines.map((line) => line[place]?.length ?? 0)));
+  const before = widths.slice(0, -1).reduce((sum, each) => sum + each + GAP.length, 0);
+  const left = width - before;
+  if (left < (widths.at(-1) ?? 0) && left < WRAPPED_MIN && headed) return records(titles, cells.map(kept));
   const aligned = kept(columns).map(({ align }) => align);
-  return lines.map((line) =>
-    line
-      .map((cell, place) =>
-        aligned[place] === "right" ? cell.padStart(widths[place] ?? 0) : cell.padEnd(widths[place] ?? 0),
-      )
-      .join("  ")
-      .trimEnd(),
-  );
+  return lines.flatMap((line) => {
+    const padded = line.map((cell, place) =>
+      aligned[place] === "right" ? cell.padStart(widths[place] ?? 0) : cell.padEnd(widths[place] ?? 0),
+    );
+    const [first = "", ...rest] = wrapped((padded.at(-1) ?? "").trimEnd(), Math.max(left, WRAPPED_MIN));
+    const head = padded.slice(0, -1).map((cell) => cell + GAP);
+    return [`${head.join("")}${first}`, ...rest.map((words) => `${" ".repeat(before)}${words}`)].map((each) =>
+      each.trimEnd(),
+    );
+  });
+}
+
+/** Each row as lines of title and cell, with an empty line between two. */
+function records(titles: readonly string[], rows: readonly (readonly string[])[]): readonly string[] {
+  const widest = Math.max(...titles.map((title) => title.length));
+  return rows.flatMap((row, at) => {
+    const lines = row.flatMap((cell, place) =>
+      cell === "" ? [] : [`${(titles[place] ?? "").padEnd(widest)}${GAP}${cell}`],
+    );
+    return at === 0 ? lines : ["", ...lines];
+  });
+}
+
+/** Broken between words where there are any, and nowhere where it fits. */
+function wrapped(text: string, width: number): readonly string[] {
+  const lines: string[] = [];
+  let left = text;
+  while (left.length > width) {
+    const at = left.lastIndexOf(" ", width);
+    const end = at > 0 ? at : width;
+    lines.push(left.slice(0, end));
+    left = left.slice(end).trimStart();
+  }
+  return [...lines, left];
+}
+
+/** Where no person looks, nothing is wrapped: a file and a pipe have no width. */
+function screenWidth(): number {
+  return process.stdout.isTTY ? (process.stdout.columns ?? Number.POSITIVE_INFINITY) : Number.POSITIVE_INFINITY;
 }

@@ -1,27 +1,32 @@
 /** A worker's folder of operations, looked at before anything starts: a broken file is named, an empty folder refused. */
 import { LedgerError } from "../core/error.ts";
+import { Secrets } from "../core/secret.ts";
+import type { RunningOperation } from "../runtime.ts";
+import type { LogLine } from "../store/queue.ts";
 import { loadTasks } from "../worker/operations.ts";
 
-/** The names of the operations in a folder. @throws LedgerError `tasks_missing`, `tasks_empty`, `task_file_broken` */
-export async function operationsIn(folder: string): Promise<readonly string[]> {
-  const { operations, plain } = await load(folder);
+/**
+ * The names of the operations in a folder.
+ * @throws LedgerError `tasks_missing`, `tasks_empty`, `task_file_broken`, `operation_misnamed`
+ */
+export async function operationsIn(folder: string, log: LogLine): Promise<LoadedFolder> {
+  const { operations, plain, passedOver } = await loadTasks(folder, { log, secrets: process.env });
   if (operations.length === 0 && plain.size === 0) {
-    throw new LedgerError("tasks_empty", `the folder of operations ${folder} holds none`, {
+    const not = passedOver.length === 0 ? "" : `; ${passedOver.join("; ")}`;
+    throw new LedgerError("tasks_empty", `the folder of operations ${folder} holds none${not}`, {
       hint: "put one file for each operation there, named like it: charge_card.ts",
     });
   }
-  return operations.map(({ operation }) => operation.definition.name);
+  return {
+    operations,
+    names: operations.map(({ operation }) => operation.definition.name),
+    secrets: new Secrets([...new Set(operations.flatMap(({ operation }) => operation.contract.secrets))], process.env),
+  };
 }
 
-async function load(folder: string): ReturnType<typeof loadTasks> {
-  try {
-    return await loadTasks(folder);
-  } catch (cause) {
-    if (cause instanceof LedgerError) throw cause;
-    // graphile-worker's loader names the file in its message.
-    throw new LedgerError("task_file_broken", cause instanceof Error ? cause.message : String(cause), {
-      hint: "mend that file: a worker starts with all of its operations or not at all",
-      cause,
-    });
-  }
+export interface LoadedFolder {
+  readonly operations: readonly RunningOperation[];
+  readonly names: readonly string[];
+  /** Of all of its operations: what no line of this process may hold. */
+  readonly secrets: Secrets;
 }

@@ -6,6 +6,7 @@ import type { Audit } from "../store/audit.ts";
 import { readClock } from "../store/audit.ts";
 import {
   countFound,
+  countRecorded,
   type FoundCount,
   type Inspected,
   readInspections,
@@ -17,10 +18,10 @@ import type { AuditReconciliation } from "../store/audit-schema.ts";
 import { formatDuration } from "./duration.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 import { withoutWorker } from "./live-workers.ts";
-import { formatAge } from "./moment.ts";
+import { formatAge, formatMoment } from "./moment.ts";
 import type { Output } from "./output.ts";
 import { calledBy, shortId } from "./short-id.ts";
-import { tableLines } from "./table.ts";
+import { type Column, tableLines } from "./table.ts";
 import { lookUntil } from "./watch.ts";
 
 /** What of the scope makes exit code 3. */
@@ -70,9 +71,10 @@ async function watchUntilEnd(
   const look = async (): Promise<AuditReconciliation | null> => {
     const now = await readReconciliation(audit, id);
     await tell();
-    const left = formatDuration(asked.deadline.getTime() - (await readClock(audit)).getTime());
+    const left = formatDuration(Math.max(0, asked.deadline.getTime() - (await readClock(audit)).getTime()));
+    const recorded = (await countRecorded(audit, id)).map(({ recorded, effects }) => `${recorded} ${effects}`);
     output.progress(
-      `${shortId(id)}  ${now.inspected} of ${now.in_scope} asked, ${now.recorded} recorded,` +
+      `${shortId(id)}  ${now.inspected} of ${now.in_scope} asked: ${recorded.join(", ") || "nothing recorded"};` +
         ` ${now.could_not_ask} could not be asked, ${left} left`,
     );
     return now.ended === null ? null : now;
@@ -127,9 +129,9 @@ async function conclusion(audit: Audit, output: Output, ended: AuditReconciliati
       ? "nothing in scope is in doubt"
       : `${ended.ended}  ${ended.inspected} of ${ended.in_scope} asked`,
   );
-  for (const line of tableLines(FOUND_COLUMNS, found)) output.line(line);
-  if (left.count === 0n) return exit;
   const now = await readClock(audit);
+  for (const line of tableLines(foundColumns(now), found)) output.line(line);
+  if (left.count === 0n) return exit;
   output.line();
   const lines = tableLines(
     [
@@ -148,15 +150,23 @@ async function conclusion(audit: Audit, output: Output, ended: AuditReconciliati
   return exit;
 }
 
-const FOUND_COLUMNS = [
-  { title: "operation", cell: ({ operation }: FoundCount) => operation },
-  { title: "found", cell: ({ report }: FoundCount) => report },
-  { title: "recorded", cell: ({ recorded }: FoundCount) => recorded ?? "nothing" },
-  { title: "effects", align: "right" as const, cell: ({ effects }: FoundCount) => String(effects) },
-];
+function foundColumns(now: Date): readonly Column<FoundCount>[] {
+  return [
+    { title: "operation", cell: ({ operation }) => operation },
+    { title: "found", cell: ({ report }) => report },
+    { title: "recorded", cell: ({ recorded }) => recorded ?? "nothing" },
+    { title: "effects", align: "right", cell: ({ effects }) => String(effects) },
+    {
+      title: "absence is conclusive from",
+      cell: ({ conclusive_at: from }) => (from === null ? "" : `${formatMoment(from, now)}: ask again then`),
+    },
+  ];
+}
 
 function unwatched(output: Output, id: string): ExitCode {
   output.event({ event: "unwatched", reconciliation_id: id });
-  output.note(`no longer watched; reconciliation ${id} goes on until its deadline`);
+  output.note(
+    `no longer watched; reconciliation ${id} goes on until its deadline: pg-effects reconciliation show ${shortId(id)}`,
+  );
   return EXIT.interrupted;
 }

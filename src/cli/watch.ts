@@ -24,6 +24,11 @@ export async function watching<Result>(body: (signal: AbortSignal) => Promise<Re
   }
 }
 
+/** Waits, or until the signal. */
+export async function pauseUnlessAborted(ms: number, signal: AbortSignal): Promise<void> {
+  await delay(ms, undefined, { signal }).catch(() => {}); // aborted: whoever loops sees it
+}
+
 /** Looks until `look` returns something; null where the time was up or the signal came first. */
 export async function lookUntil<Seen>(
   look: () => Promise<Seen | null>,
@@ -35,6 +40,6 @@ export async function lookUntil<Seen>(
     const left = ends - performance.now();
     if (seen !== null || left <= 0 || options.signal.aborted) return seen;
     const pauseMs = Math.min(left, LOOK_AGAIN_MS[looks] ?? 500);
-    await delay(pauseMs, undefined, { signal: options.signal }).catch(() => {}); // aborted: the loop sees it
+    await pauseUnlessAborted(pauseMs, options.signal);
   }
 }

@@ -4,29 +4,10 @@
  * anywhere. Here it is read and verified; the database, which can do neither, keeps it as it came.
  */
 import { createPublicKey, type KeyObject, verify } from "node:crypto";
-import { z } from "zod";
 import { AMOUNT_MAX, type Amounts, amountsFromJson, UNIT_PATTERN } from "./amount.ts";
 
 /** The first line of every statement: what it is, in which version of its form. */
 export const STATEMENT_PREFIX = "pg-effects/approval/1\n";
-
-const amount = z
-  .string()
-  .regex(/^(0|[1-9][0-9]{0,18})$/)
-  .refine((digits) => BigInt(digits) <= AMOUNT_MAX);
-const digest = z.string().regex(/^[0-9a-f]{64}$/);
-
-const statementBody = z.strictObject({
-  digest,
-  effect: z.uuid(),
-  epoch: z.uuid(),
-  expires_at_ms: z.int().nonnegative(),
-  ledger: z.uuid(),
-  maximum_cost: z.record(z.string().regex(UNIT_PATTERN), amount),
-  operation: z.string(),
-  stated_at_ms: z.int().nonnegative(),
-  version: z.int().positive(),
-});
 
 /** What an approver signs. */
 export interface ApprovalStatement {
@@ -46,21 +27,74 @@ export interface ApprovalStatement {
 export function readStatement(bytes: Uint8Array): ApprovalStatement | null {
   const text = Buffer.from(bytes).toString("utf8");
   if (!text.startsWith(STATEMENT_PREFIX)) return null;
-  let json: unknown;
+  let body: unknown;
   try {
-    json = JSON.parse(text.slice(STATEMENT_PREFIX.length));
+    body = JSON.parse(text.slice(STATEMENT_PREFIX.length));
   } catch {
     return null;
   }
-  const parsed = statementBody.safeParse(json);
-  if (!parsed.success) return null;
-  const { maximum_cost, expires_at_ms, stated_at_ms, ...same } = parsed.data;
-  return {
-    ...same,
-    maximumCost: amountsFromJson(maximum_cost),
-    expiresAtMs: expires_at_ms,
-    statedAtMs: stated_at_ms,
-  };
+  return isStatementBody(body)
+    ? {
+        ledger: body.ledger,
+        epoch: body.epoch,
+        effect: body.effect,
+        operation: body.operation,
+        version: body.version,
+        digest: body.digest,
+        maximumCost: amountsFromJson(body.maximum_cost),
+        expiresAtMs: body.expires_at_ms,
+        statedAtMs: body.stated_at_ms,
+      }
+    : null;
+}
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+const text = (pattern: RegExp) => (value: unknown) => typeof value === "string" && pattern.test(value);
+const wholeNumber = (value: unknown) => Number.isSafeInteger(value) && (value as number) >= 0;
+
+/** Every field of a statement's body, and what it may hold; a body has these and no others. */
+const FIELDS: Readonly<Record<keyof StatementBody, (value: unknown) => boolean>> = {
+  digest: text(/^[0-9a-f]{64}$/),
+  effect: text(UUID),
+  epoch: text(UUID),
+  expires_at_ms: wholeNumber,
+  ledger: text(UUID),
+  maximum_cost: isCost,
+  operation: text(/^[a-z][a-z0-9_]{0,62}$/),
+  stated_at_ms: wholeNumber,
+  version: wholeNumber,
+};
+
+interface StatementBody {
+  readonly digest: string;
+  readonly effect: string;
+  readonly epoch: string;
+  readonly expires_at_ms: number;
+  readonly ledger: string;
+  readonly maximum_cost: Readonly<Record<string, string>>;
+  readonly operation: string;
+  readonly stated_at_ms: number;
+  readonly version: number;
+}
+
+function isStatementBody(body: unknown): body is StatementBody {
+  if (typeof body !== "object" || body === null || Array.isArray(body)) return false;
+  const fields = Object.entries(FIELDS);
+  return (
+    Object.keys(body).length === fields.length &&
+    fields.every(([field, holds]) => holds((body as Record<string, unknown>)[field]))
+  );
+}
+
+function isCost(value: unknown): boolean {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
+  return Object.entries(value).every(
+    ([unit, digits]) =>
+      UNIT_PATTERN.test(unit) &&
+      typeof digits === "string" &&
+      /^(0|[1-9][0-9]{0,18})$/.test(digits) &&
+      BigInt(digits) <= AMOUNT_MAX,
+  );
 }
 
 /** True where the signature over these bytes is of this key. @param publicKey 32 bytes (RFC 8032) */

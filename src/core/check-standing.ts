@@ -6,6 +6,7 @@ import type { Room } from "./room.ts";
 /** Words and digits by name; empty where there is nothing to say. */
 export type CheckStanding = Readonly<Record<string, string>>;
 
+/** What there is to say about a check, for an effect that is not denied there. */
 export function standingOf(check: Check, facts: AdmissionFacts, effect: EffectFacts, room: Room): CheckStanding {
   switch (check) {
     case "operation":
@@ -63,5 +64,6 @@ function doubtStanding(facts: AdmissionFacts, effect: EffectFacts, room: Room): 
       open: policy.openMax === null ? room.openNow(policy).toString() : `${room.openNow(policy)} of ${policy.openMax}`,
     }),
     ...(effect.lane !== null && { lane: effect.lane }),
+    ...(effect.follows !== null && { follows: effect.follows }),
   };
 }

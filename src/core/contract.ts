@@ -2,7 +2,7 @@
  * The contract: what an operation declares. What it does not declare it does not have; every default is the weaker claim.
  */
 import { type Amounts, checkAmounts } from "./amount.ts";
-import { LedgerError, notBuilt } from "./error.ts";
+import { LedgerError } from "./error.ts";
 
 /** Timers beyond this fire at once in Node. */
 export const TIMER_MS_MAX = 2_147_483_647;
@@ -26,6 +26,16 @@ export interface FenceClaim {
   readonly retentionMs: number | "kept";
 }
 
+/**
+ * From when on a lookup that finds nothing proves that nothing happened, nor can. `dispatch`: so long after the end of the
+ * dispatch is on record. `recipient`: so long after the dispatch's deadline, where each request carries that deadline and
+ * the recipient refuses it afterwards.
+ */
+export interface AbsenceClaim {
+  readonly conclusiveAfterMs: number;
+  readonly endedBy: "dispatch" | "recipient";
+}
+
 export interface ContractDeclaration<Input = unknown, Proof = unknown> {
   /** The maximum cost per unit. Default: none. */
   readonly cost?: (input: Input) => Amounts;
@@ -34,7 +44,7 @@ export interface ContractDeclaration<Input = unknown, Proof = unknown> {
   readonly expiresAfterMs?: number;
   readonly idempotency?: Idempotency;
   readonly precondition?: "enforced" | "none";
-  readonly absence?: "inconclusive" | { readonly fence: FenceClaim };
+  readonly absence?: "inconclusive" | AbsenceClaim | { readonly fence: FenceClaim };
   /** The refusals that are conclusive, by code. `none`: nothing happened; `possible`: something may have. */
   readonly failures?: Readonly<Record<string, { readonly effect: "none" | "possible" }>>;
   /** What acceptance means, in one line. */
@@ -51,8 +61,9 @@ export interface ContractDeclaration<Input = unknown, Proof = unknown> {
   readonly lane?: (input: Input) => string;
   /** Where the beginning of a target may end that a policy names, one character, for example `/`. Default: nowhere. */
   readonly targetDelimiter?: string;
-  // Named by the design, refused until they are built:
+  /** How often it is tried again by itself where an adapter says `againAfterMs`. Default: 5; protected operations 0. */
   readonly followMax?: number;
+  /** `required`: each admission owes a cleanup, which `cleanup` of the adapter does. Default: none. */
   readonly cleanup?: "none" | "required";
 }
 
@@ -64,6 +75,7 @@ export interface Contract {
   readonly idempotency: Idempotency | null;
   readonly precondition: "enforced" | "none";
   readonly fence: FenceClaim | null;
+  readonly absence: AbsenceClaim | null;
   readonly failures: Readonly<Record<string, { readonly effect: "none" | "possible" }>>;
   readonly accepts: string;
   readonly bindingBytesMax: number;
@@ -73,27 +85,31 @@ export interface Contract {
   readonly lanes: boolean;
   readonly targetDelimiter: string | null;
   readonly secrets: readonly string[];
+  /** Null: what applies where nothing is declared. */
+  readonly followMax: number | null;
+  readonly cleanup: "none" | "required";
 }
+
+/** More would be a schedule, and not a second try. */
+const FOLLOW_MAX_MAX = 100;
 
 /** The most characters of a lane. */
 const LANE_LENGTH_MAX = 200;
 
 /**
  * Fills in the defaults and refuses what cannot hold.
- * @throws LedgerError `contract_invalid`, or `0A000` for a part that is not built yet.
+ * @throws LedgerError `contract_invalid`
  */
 export function completeContract(declared: ContractDeclaration<never, never>): Contract {
-  if (declared.followMax !== undefined) throw notBuilt("contract.followMax");
-  if (declared.cleanup === "required") throw notBuilt("contract.cleanup: required");
   const absence = declared.absence ?? "inconclusive";
-  if (absence !== "inconclusive" && !("fence" in absence)) throw notBuilt("contract.absence.conclusiveAfterMs");
   const contract: Contract = {
     dispatchTimeoutMs: declared.dispatchTimeoutMs ?? 30_000,
     reconcileTimeoutMs: declared.reconcileTimeoutMs ?? 30_000,
     expiresAfterMs: declared.expiresAfterMs ?? 86_400_000,
     idempotency: declared.idempotency ?? null,
     precondition: declared.precondition ?? "none",
-    fence: absence === "inconclusive" ? null : absence.fence,
+    fence: absence !== "inconclusive" && "fence" in absence ? absence.fence : null,
+    absence: absence !== "inconclusive" && "conclusiveAfterMs" in absence ? absence : null,
     failures: declared.failures ?? {},
     accepts: declared.accepts ?? "the adapter reported acceptance",
     bindingBytesMax: declared.bindingBytesMax ?? 2_048,
@@ -102,21 +118,44 @@ export function completeContract(declared: ContractDeclaration<never, never>): C
     lanes: declared.lane !== undefined,
     targetDelimiter: declared.targetDelimiter ?? null,
     secrets: declared.secrets ?? [],
+    followMax: declared.followMax ?? null,
+    cleanup: declared.cleanup ?? "none",
   };
   checkTimer("dispatchTimeoutMs", contract.dispatchTimeoutMs);
   checkTimer("reconcileTimeoutMs", contract.reconcileTimeoutMs);
   checkDuration("expiresAfterMs", contract.expiresAfterMs);
   if (contract.preparedWithinMs !== null) checkDuration("preparedWithinMs", contract.preparedWithinMs);
+  const { followMax } = contract;
+  if (followMax !== null && (!Number.isInteger(followMax) || followMax < 0 || followMax > FOLLOW_MAX_MAX)) {
+    throw contractInvalid("followMax", followMax, `an integer from 0 to ${FOLLOW_MAX_MAX}`);
+  }
+  if (contract.cleanup !== "none" && contract.cleanup !== "required") {
+    throw contractInvalid("cleanup", contract.cleanup, "none or required");
+  }
   if (contract.targetDelimiter !== null && [...contract.targetDelimiter].length !== 1) {
     throw contractInvalid("targetDelimiter", JSON.stringify(contract.targetDelimiter), "one character");
   }
   if (contract.fence && contract.fence.retentionMs !== "kept") {
     checkDuration("absence.fence.retentionMs", contract.fence.retentionMs);
   }
+  if (contract.absence) {
+    const { conclusiveAfterMs, endedBy } = contract.absence;
+    if (!Number.isSafeInteger(conclusiveAfterMs) || conclusiveAfterMs < 0) {
+      throw contractInvalid("absence.conclusiveAfterMs", conclusiveAfterMs, "an integer of milliseconds from 0");
+    }
+    if (endedBy !== "dispatch" && endedBy !== "recipient") {
+      throw contractInvalid("absence.endedBy", endedBy, "dispatch or recipient");
+    }
+  }
   if (contract.idempotency) checkDuration("idempotency.retentionMs", contract.idempotency.retentionMs);
   checkBytes("bindingBytesMax", contract.bindingBytesMax);
   checkBytes("proofBytesMax", contract.proofBytesMax);
   return contract;
+}
+
+/** True where a repeated request under the same key and bytes can make no second effect (protocol, section 7). */
+export function mayEverResubmit({ idempotency }: Pick<Contract, "idempotency">): boolean {
+  return idempotency?.mismatch === "refused" && idempotency.concurrent === "safe" && idempotency.failure === "saved";
 }
 
 /** The maximum cost that a contract declares for one input. */

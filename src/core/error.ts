@@ -8,6 +8,8 @@ export interface ErrorDetails {
   readonly hint?: string;
   /** The effect concerned, where there is one. */
   readonly effectId?: string;
+  /** Of many requests, the one concerned, counted from 1. */
+  readonly ordinal?: number;
   readonly cause?: unknown;
 }
 
@@ -16,6 +18,7 @@ export class LedgerError extends Error {
   readonly code: string;
   readonly hint: string | undefined;
   readonly effectId: string | undefined;
+  readonly ordinal: number | undefined;
 
   constructor(code: string, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
@@ -23,6 +26,7 @@ export class LedgerError extends Error {
     this.code = code;
     this.hint = details.hint;
     this.effectId = details.effectId;
+    this.ordinal = details.ordinal;
   }
 }
 

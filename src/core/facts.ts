@@ -25,6 +25,8 @@ export interface BudgetFacts {
   readonly reserved: bigint;
   readonly spent: bigint;
   readonly overrun: bigint;
+  /** By a recovery, until the owner sets it again. */
+  readonly suspended: boolean;
 }
 
 /** The built-in policy of unprotected operations has no coverage of its own. */
@@ -40,6 +42,8 @@ export interface OrdinaryPolicy {
 export interface OwnersPolicy extends Policy {
   readonly kind: "owner";
   readonly revoked: boolean;
+  /** By a recovery, until the owner confirms it. */
+  readonly suspended: boolean;
   readonly expiresAtMs: number | null;
   readonly admissionsMax: bigint | null;
   readonly admissionsUsed: bigint;
@@ -64,6 +68,12 @@ export interface OperationFacts {
   readonly allowedImplementation: string | null;
 }
 
+/** Evidence about an effect that another one follows: that it happened, or that disagrees with what was recorded. */
+export interface PredecessorFacts {
+  readonly effectId: string;
+  readonly said: "accepted" | "contradicted";
+}
+
 /** What the process that would send it runs. */
 export interface Running {
   readonly implementation: string;
@@ -78,6 +88,8 @@ export interface EffectFacts {
   readonly lineage: readonly string[];
   readonly actor: string;
   readonly requestedBy: string;
+  /** Its actor, or the role that spoke for it, still has the right to request (protocol, section 5, check 3). */
+  readonly entitled: boolean;
   readonly onDenial: "wait" | "decline";
   readonly notBeforeMs: number | null;
   readonly expiresAtMs: number;
@@ -97,7 +109,13 @@ export interface EffectFacts {
   readonly policyId: string | null;
   readonly cost: Amounts;
   readonly lane: string | null;
+  /** What it tries again, if anything. */
+  readonly follows: string | null;
+  /** What is said of an effect that it follows, directly or through others, and stands against trying again. */
+  readonly against: PredecessorFacts | null;
   readonly bytesMatch: boolean;
+  /** It names the invocation that asked, and that one has ended. */
+  readonly invocationEnded: boolean;
   readonly payloadMatch: boolean;
 }
 
@@ -107,10 +125,13 @@ export interface AdmissionFacts {
   readonly ledgerId: string;
   readonly epoch: string;
   readonly identity: "ok" | "standby" | "unacknowledged";
+  /** True from a violation found until it is acknowledged. */
+  readonly violated: boolean;
+  /** False where an admission that was confirmed to this process is gone. */
+  readonly remembered: boolean;
   readonly durabilityGap: string | null;
   readonly tasks: ReadonlyMap<string, TaskFacts>;
-  /** `entitled`: it still has the right to request (protocol, section 5, check 3). */
-  readonly actors: ReadonlyMap<string, { readonly revoked: boolean; readonly entitled: boolean }>;
+  readonly actors: ReadonlyMap<string, { readonly revoked: boolean }>;
   readonly policies: ReadonlyMap<string, PolicyFacts>;
   /** By effect. */
   readonly approvals: ReadonlyMap<string, readonly ApprovalFacts[]>;

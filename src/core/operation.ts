@@ -4,12 +4,15 @@
  */
 import type { z } from "zod";
 import type { Amounts } from "./amount.ts";
-import { type Contract, type ContractDeclaration, completeContract } from "./contract.ts";
-import { LedgerError, notBuilt } from "./error.ts";
-import type { DispatchReport, FenceReport, ReconcileReport } from "./report.ts";
+import { type Contract, type ContractDeclaration, completeContract, mayEverResubmit } from "./contract.ts";
+import { LedgerError } from "./error.ts";
+import type { Cleaned, DispatchReport, FenceReport, ReconcileReport, ResubmitReport } from "./report.ts";
 
 /** Operation name = file name = job handler. graphile-worker cuts a file name at its first dot. */
 export const OPERATION_NAME_PATTERN = /^[a-z][a-z0-9_]{0,62}$/;
+
+/** The operation of what hosts run themselves (`ledger.run`): no file has this name. */
+export const INLINE_OPERATION = "inline";
 
 /** What `prepare` resolved: exactly what will be done. The core serialises and digests it. */
 export interface Preparation<Payload> {
@@ -83,9 +86,13 @@ export interface OperationDefinition<Input, Proof, Payload, Given = Input> {
   ) => Promise<DispatchReport<Proof>> | DispatchReport<Proof>;
   readonly reconcile?: (effect: BoundEffect<Payload>, context: AdapterContext) => Promise<ReconcileReport<Proof>>;
   readonly fence?: (effect: BoundEffect<Payload>, context: AdapterContext) => Promise<FenceReport<Proof>>;
-  // Named by the design, refused until they are built:
-  readonly resubmit?: never;
-  readonly cleanup?: never;
+  /** Sends the same key and bytes again, to learn what became of them: only where `contract.idempotency` proves it harmless. */
+  readonly resubmit?: (effect: BoundEffect<Payload>, context: AdapterContext) => Promise<ResubmitReport<Proof>>;
+  /**
+   * Removes what the effect left of ours at the recipient, and nothing else, once its effect is settled; again where it was
+   * there before: it may run after any outcome, and more than once. A throw leaves it owed.
+   */
+  readonly cleanup?: (effect: BoundEffect<Payload>, context: AdapterContext) => Promise<Cleaned> | Cleaned;
 }
 
 /** An operation as the loader sees it: a job handler that carries its definition and completed contract. */
@@ -111,7 +118,7 @@ export type AnyOperation = Operation<any, any, any, any>;
 
 /**
  * Defines an operation.
- * @throws LedgerError `operation_invalid` for a bad name or version, `contract_invalid`, or `0A000`.
+ * @throws LedgerError `operation_invalid` for a bad name or version, `contract_invalid`
  */
 export function defineOperation<Input, Proof, Payload, Given = Input>(
   definition: OperationDefinition<Input, Proof, Payload, Given> & {
@@ -134,14 +141,23 @@ export function defineOperation<Input, Proof, Payload, Given = Input>(
       hint: `an operation is named ${OPERATION_NAME_PATTERN.source}, like its file`,
     });
   }
+  if (name === INLINE_OPERATION) {
+    throw new LedgerError("operation_invalid", `the operation name ${name} is taken`, {
+      hint: "it stands for what ledger.run records: give another name",
+    });
+  }
   if (!Number.isInteger(version) || version < 1 || version > 2_147_483_647) {
     throw new LedgerError("operation_invalid", `version ${String(version)} of ${name} is refused`, {
       hint: "a version is an integer from 1",
     });
   }
-  if (definition.resubmit) throw notBuilt(`${name}.resubmit`);
-  if (definition.cleanup) throw notBuilt(`${name}.cleanup`);
-  if (definition.reconciles?.some((other) => other !== version)) throw notBuilt(`${name}.reconciles`);
+  for (const other of definition.reconciles ?? []) {
+    if (!Number.isInteger(other) || other < 1 || other > 2_147_483_647) {
+      throw new LedgerError("operation_invalid", `${name} reconciles version ${String(other)}`, {
+        hint: "name versions, integers from 1",
+      });
+    }
+  }
   const contract = completeContract(definition.contract ?? {});
   if ((contract.fence === null) !== (definition.fence === undefined)) {
     throw new LedgerError(
@@ -151,6 +167,18 @@ export function defineOperation<Input, Proof, Payload, Given = Input>(
         hint: "declare contract.absence.fence and implement fence, or neither",
       },
     );
+  }
+  if ((contract.cleanup === "required") !== (definition.cleanup !== undefined)) {
+    throw new LedgerError(
+      "contract_invalid",
+      `${name} has a cleanup in its ${definition.cleanup ? "adapter" : "contract"} only`,
+      { hint: 'declare contract.cleanup "required" and implement cleanup, or neither' },
+    );
+  }
+  if (definition.resubmit && !mayEverResubmit(contract)) {
+    throw new LedgerError("contract_invalid", `${name} has resubmit, and its contract does not prove it harmless`, {
+      hint: 'declare contract.idempotency with mismatch "refused", concurrent "safe" and failure "saved"',
+    });
   }
   const handler = async (): Promise<void> => {
     throw new LedgerError("worker_required", `${name} is an operation of pg-effects and was started as a plain task`, {

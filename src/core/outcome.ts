@@ -30,6 +30,8 @@ export interface OutcomeDecision {
   readonly reference: string | null;
   readonly standing: "settled" | "released";
   readonly settlements: readonly Settlement[];
+  /** After so long it may be tried again by itself, as a new effect; null where the report does not say so, or may not. */
+  readonly againAfterMs: number | null;
 }
 /** Where nobody can tell yet, the reason. */
 export type Decision = OutcomeDecision | { readonly decision: "unresolved"; readonly reason: string };
@@ -91,6 +93,7 @@ export function decideAccepted(report: Accepted<unknown>, rules: ProofRules, res
     reference: referenceOf(proof, rules),
     standing: "settled",
     settlements: settle(reserved, measured(report.cost)),
+    againAfterMs: null,
   };
 }
 
@@ -122,6 +125,7 @@ export function decideFailed(report: Failed, rules: ProofRules, reserved: Amount
     reference: null,
     standing: free ? "released" : "settled",
     settlements: free ? release(reserved) : settle(reserved, cost),
+    againAfterMs: listed.effect === "none" ? againAfter(report.againAfterMs) : null,
   };
 }
 
@@ -138,7 +142,17 @@ export function decideNoEffect(
     reference: null,
     standing: "released",
     settlements: release(reserved),
+    againAfterMs: report.report === "notSent" ? againAfter(report.againAfterMs) : null,
   };
+}
+
+/** A year: whatever is tried again later than that has expired. */
+const AGAIN_AFTER_MS_MAX = 31_536_000_000;
+
+/** A moment that is none asks for nothing: the outcome stands as it is. */
+function againAfter(ms: unknown): number | null {
+  if (typeof ms !== "number" || Number.isNaN(ms) || ms < 0) return null;
+  return Math.min(Math.ceil(ms), AGAIN_AFTER_MS_MAX);
 }
 
 /** An adapter's words as they are kept: secrets struck out first, then cleaned and bounded. */
@@ -180,6 +194,11 @@ function measured(cost: Amounts | undefined): Amounts | null {
   } catch {
     return null; // an amount that is no amount measures nothing
   }
+}
+
+/** Nothing was measured: the maximum is spent. */
+export function settleAtMaximum(reserved: Amounts): readonly Settlement[] {
+  return settle(reserved, null);
 }
 
 function settle(reserved: Amounts, cost: Amounts | null): readonly Settlement[] {

@@ -5,6 +5,7 @@
 import { type CountedApprovals, countApprovals } from "./approval.ts";
 import type { DenialCode } from "./denial.ts";
 import type { AdmissionFacts, BudgetFacts, EffectFacts, OwnersPolicy, Pause, PolicyFacts } from "./facts.ts";
+import { INLINE_OPERATION } from "./operation.ts";
 import { covers } from "./policy.ts";
 import { REBINDINGS_MAX, whyBindAgain } from "./rebind.ts";
 import type { Room } from "./room.ts";
@@ -33,6 +34,7 @@ export const REASONS: readonly (readonly [check: Check, find: Find])[] = [
   ["binding", timeDenial],
   ["policy", policyDenial],
   ["policy", approvalDenial],
+  ["doubt", predecessorDenial],
   ["budget", budgetDenial],
   ["doubt", doubtDenial],
   ["doubt", laneDenial],
@@ -67,8 +69,16 @@ export function approvalsOf(facts: AdmissionFacts, effect: EffectFacts, policy: 
   });
 }
 
-function ledgerDenial(facts: AdmissionFacts): Denial | null {
+function ledgerDenial(facts: AdmissionFacts, effect: EffectFacts): Denial | null {
   if (facts.identity === "unacknowledged") return deny("recovery_unacknowledged");
+  if (!facts.remembered) return deny("recovery_unacknowledged", { missing: "an admission that was confirmed" });
+  if (facts.violated) return deny("violation_unacknowledged");
+  const policy = ownersPolicy(facts, effect);
+  if (policy?.suspended) return deny("recovery_unacknowledged", { policy: policy.name });
+  const budget = facts.budgets.find(
+    ({ taskId, unit, suspended }) => suspended && unit in effect.cost && effect.lineage.includes(taskId),
+  );
+  if (budget) return deny("recovery_unacknowledged", { budget: budget.unit, task: budget.taskId });
   if (facts.identity === "standby") return deny("ledger_standby");
   if (facts.durabilityGap !== null) return deny("durability_missing", { settings: facts.durabilityGap });
   return null;
@@ -78,6 +88,7 @@ function bindingDenial(facts: AdmissionFacts, effect: EffectFacts): Denial | nul
   if (effect.expiresAtMs <= facts.nowMs) return deny("binding_expired");
   if (!effect.bytesMatch) return deny("binding_mismatch");
   if (!effect.payloadMatch) return deny("payload_mismatch");
+  if (effect.invocationEnded) return deny("invocation_ended");
   return null;
 }
 
@@ -89,6 +100,8 @@ function operationDenial(facts: AdmissionFacts, effect: EffectFacts): Denial | n
   const policy = policyOf(facts, effect);
   if (operation.withdrawn) return deny("operation_withdrawn");
   if (operation.protected) {
+    // What a host runs itself has no implementation that an owner could allow.
+    if (operation.name === INLINE_OPERATION) return deny("unsupported", { lacks: "an operation's own code" });
     if (operation.allowedImplementation === null) return deny("operation_not_allowed");
     if (lacksPrecondition(effect, policy)) return deny("unsupported", { lacks: "an enforced precondition" });
     if (operation.allowedImplementation !== running.implementation) {
@@ -127,7 +140,7 @@ function taskDenial(facts: AdmissionFacts, effect: EffectFacts): Denial | null {
 
 function actorDenial(facts: AdmissionFacts, effect: EffectFacts): Denial | null {
   const actor = facts.actors.get(effect.actor);
-  return actor && !actor.revoked && actor.entitled ? null : deny("actor_revoked", { actor: effect.actor });
+  return actor && !actor.revoked && effect.entitled ? null : deny("actor_revoked", { actor: effect.actor });
 }
 
 function timeDenial(facts: AdmissionFacts, effect: EffectFacts): Denial | null {
@@ -182,6 +195,10 @@ function approvalDenial(facts: AdmissionFacts, effect: EffectFacts): Denial | nu
     counted: String(counted.length),
     ...(because.length > 0 && { not_counted: because.slice(0, 10).join(", ") }),
   });
+}
+
+function predecessorDenial(_facts: AdmissionFacts, { against }: EffectFacts): Denial | null {
+  return against && deny(`predecessor_${against.said}`, { predecessor: against.effectId });
 }
 
 function budgetDenial(_facts: AdmissionFacts, effect: EffectFacts, room: Room): Denial | null {

@@ -10,6 +10,7 @@ export interface Charge {
   readonly amount: bigint;
 }
 
+/** The room that a batch's facts leave. */
 export class Room {
   readonly #budgets: Map<string, BudgetFacts>;
   readonly #lanes: Set<string>;

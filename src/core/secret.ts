@@ -1,19 +1,19 @@
 /**
  * Secrets: named in the contract, resolved when an adapter asks, never part of a record. What an adapter's words may
- * repeat of them is struck out before it is kept.
+ * repeat of them is struck out before it is kept, and what it would have bound is found before it is.
  */
 import { LedgerError } from "./error.ts";
+import { type SecretForm, secretForms, standsIn, withoutForm } from "./secret-forms.ts";
 
 /** Names to values, in practice the environment. */
 export type SecretSource = Readonly<Record<string, string | undefined>>;
-
-/** Shorter values are too common in ordinary text to be struck out of it. */
-const STRUCK_OUT_LENGTH_MIN = 4;
 
 /** The secrets of one adapter call. */
 export class Secrets {
   readonly #declared: readonly string[];
   readonly #source: SecretSource;
+  /** Every form of every value, the longest first: a secret that begins with another one goes before it. */
+  #forms: readonly SecretForm[] | null = null;
 
   constructor(declared: readonly string[], source: SecretSource) {
     this.#declared = declared;
@@ -36,12 +36,9 @@ export class Secrets {
     return value;
   }
 
-  /** The text without any declared secret's value, or the password of one that is an address. Never throws. */
+  /** The text without any declared secret's value in any of its forms. Never throws. */
   strikeOut(text: string): string {
-    const forms = this.#declared
-      .flatMap((name) => formsOf(this.#source[name] ?? "").map((form) => ({ name, form })))
-      .sort((a, b) => b.form.length - a.form.length); // a secret that begins with another one goes first
-    return forms.reduce((struck, { name, form }) => struck.replaceAll(form, `[${name}]`), text);
+    return this.#all().reduce(withoutForm, text);
   }
 
   /** A parsed JSON value whose strings, keys and numbers repeat no secret; a number that does becomes a string. */
@@ -57,31 +54,37 @@ export class Secrets {
       Object.entries(value).map(([key, inner]) => [this.strikeOut(key), this.strikeOutOf(inner)]),
     );
   }
+
+  /** Which secret a parsed JSON value repeats first, and where, as a JSON pointer without it; null where it repeats none. */
+  findIn(value: Json, path = ""): FoundSecret | null {
+    if (this.#all().length === 0 || value === null || typeof value === "boolean") return null;
+    if (typeof value !== "object") {
+      const form = this.#all().find((each) => standsIn(String(value), each));
+      return form ? { name: form.name, path: this.strikeOut(path) } : null;
+    }
+    for (const [key, inner] of Object.entries(value)) {
+      const place = `${path}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+      const found = this.findIn(key, place) ?? this.findIn(inner, place);
+      if (found) return found;
+    }
+    return null;
+  }
+
+  #all(): readonly SecretForm[] {
+    this.#forms ??= this.#declared
+      .flatMap((name) => secretForms(name, this.#source[name] ?? ""))
+      .sort((a, b) => b.text.length - a.text.length);
+    return this.#forms;
+  }
+}
+
+export interface FoundSecret {
+  readonly name: string;
+  readonly path: string;
 }
 
 /** Any value of a parsed JSON text. */
-type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
-
-/** A secret as text may repeat it: as it is, inside JSON, and an address's password, encoded or not. */
-function formsOf(value: string): readonly string[] {
-  const forms = [value];
-  if (URL.canParse(value)) {
-    const { password } = new URL(value);
-    forms.push(password, decoded(password));
-  }
-  return [...new Set(forms.flatMap((form) => [form, JSON.stringify(form).slice(1, -1)]))].filter(
-    (form) => form.length >= STRUCK_OUT_LENGTH_MIN,
-  );
-}
-
-/** A password with its percent signs resolved where they are escapes; a bare one stays as it is. */
-function decoded(password: string): string {
-  try {
-    return decodeURIComponent(password);
-  } catch {
-    return password;
-  }
-}
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 
 /** Nothing to strike out: for text that no adapter had a hand in. */
 export const NO_SECRETS = new Secrets([], {});

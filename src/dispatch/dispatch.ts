@@ -28,8 +28,12 @@ export async function dispatch(runtime: Runtime, running: RunningOperation, admi
   const { definition, contract } = running.operation;
   const secrets = secretsOf(runtime, running);
   const rules = { ...running.rules, secrets };
+  const cancelled = new AbortController();
   const decide = (end: AdapterSettled<DispatchReport<unknown>>): Decision => {
-    if (end.end === "threw") return { decision: "unresolved", reason: end.reason };
+    if (end.end === "threw") {
+      const because = cancelled.signal.aborted ? "cancellation was requested; " : "";
+      return { decision: "unresolved", reason: because + end.reason };
+    }
     try {
       return decideOutcome(end.value, rules, admitted.reserved);
     } catch (thrown) {
@@ -46,10 +50,11 @@ export async function dispatch(runtime: Runtime, running: RunningOperation, admi
     const late: DispatchReport<unknown> = { report: "notSent", evidence: { code: "late" } };
     return { decision: decideOutcome(late, rules, admitted.reserved), ended: true, later: null };
   }
+  runtime.dispatching.set(admitted.effect.id, cancelled);
   const end: AdapterEnd<DispatchReport<unknown>> = await callAdapter(
     (context) => definition.dispatch(admitted.effect, dispatchContext(runtime, running, admitted, context, secrets)),
-    { timeoutMs: left, secrets },
-  );
+    { timeoutMs: left, secrets, cancelled: cancelled.signal },
+  ).finally(() => runtime.dispatching.delete(admitted.effect.id));
   if (end.end !== "timed_out") return { decision: decide(end), ended: true, later: null };
   return {
     decision: { decision: "unresolved", reason: end.reason },

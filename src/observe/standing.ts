@@ -4,6 +4,8 @@ import type { DeclinedReason } from "../core/state.ts";
 
 export interface Resolution {
   readonly kind: "evidence" | "reached" | "risk_accepted";
+  /** What the evidence says happened; null where the wanted state is there by an unknown hand, or the risk was accepted. */
+  readonly says: "accepted" | "failed" | "no_effect" | null;
   readonly by: string;
   readonly at: Date;
 }
@@ -16,15 +18,25 @@ type StandingOf<Proof> =
   | {
       readonly state: "accepted";
       readonly proof: Proof;
-      readonly via: "dispatch" | "reconcile";
+      /** `run`: of an inline effect, by its host. */
+      readonly via: "dispatch" | "run" | "reconcile";
       readonly cost: Amounts;
     }
   | { readonly state: "failed"; readonly evidence: unknown; readonly cost: Amounts }
   | { readonly state: "no_effect"; readonly evidence: unknown }
   | { readonly state: "uncertain"; readonly unresolved: boolean; readonly resolution: Resolution | null };
 
-/** A standing; `JSON.stringify` works on it, amounts as decimal strings. */
-export type Standing<Proof = unknown> = StandingOf<Proof> & { toJSON(): object };
+/**
+ * A standing; `JSON.stringify` works on it, amounts as decimal strings. `followedBy`: the effect that tries it again, by its
+ * adapter's wish or somebody's; what becomes of the matter, that one says.
+ */
+export type Standing<Proof = unknown> = StandingOf<Proof> & { readonly followedBy?: string; toJSON(): object };
+
+/** An effect that was looked for by its name. */
+export interface Found<Proof = unknown> {
+  readonly effectId: string;
+  readonly standing: Standing<Proof>;
+}
 
 /** A row of effects.observe. */
 export interface ObservedRow {
@@ -42,16 +54,17 @@ export interface ObservedRow {
   readonly hint: string | null;
   readonly proof: unknown;
   readonly evidence: unknown;
-  readonly via: "dispatch" | "reconcile" | null;
+  readonly via: "dispatch" | "run" | "reconcile" | null;
   readonly cost: Readonly<Record<string, string>>;
-  readonly resolution: { kind: Resolution["kind"]; by: string; at: string } | null;
+  readonly resolution: { kind: Resolution["kind"]; says: Resolution["says"]; by: string; at: string } | null;
   readonly reference: string | null;
   readonly seq: number;
+  readonly followed_by: string | null;
 }
 
 /** Reads a row of effects.observe. */
 export function standingOf<Proof>(row: ObservedRow): Standing<Proof> {
-  const standing = unionOf<Proof>(row);
+  const standing = { ...unionOf<Proof>(row), ...(row.followed_by && { followedBy: row.followed_by }) };
   const toJSON = () => ("cost" in standing ? { ...standing, cost: amountsToJson(standing.cost) } : { ...standing });
   // Not enumerable: a standing compares and spreads as its own fields.
   return Object.defineProperty(standing, "toJSON", { value: toJSON }) as Standing<Proof>;

@@ -56,6 +56,8 @@ export interface EmbeddedServer {
   readonly port: number;
   /** The postmaster's. */
   readonly processId: number;
+  /** Resolves, with `postgres_ended`, if the server ends and nobody asked it to: killed, crashed, out of space. */
+  readonly died: Promise<LedgerError>;
   /** Fast shutdown, immediate if that takes too long; then a temporary folder is removed. Safe to repeat. */
   stop(): Promise<void>;
 }
@@ -90,17 +92,30 @@ export async function startEmbedded(options: EmbeddedOptions = {}): Promise<Embe
     await checkAnswers(connectionString, folder.passwordFile);
     let stopped: Promise<void> | undefined;
     const stop = () => (stopped ??= end());
+    const { processId } = server;
+    const died = new Promise<LedgerError>((resolve) => {
+      void server?.ended.then((how) => {
+        if (stopped === undefined) resolve(endedByItself(processId, how, folder.logFile));
+      });
+    });
     return {
       connectionString,
       dataDirectory: folder.dataDirectory,
       port: server.port,
-      processId: server.processId,
+      processId,
+      died,
       stop,
     };
   } catch (error) {
     await end();
     throw error;
   }
+}
+
+function endedByItself(processId: number, how: string, logFile: string): LedgerError {
+  return new LedgerError("postgres_ended", `Postgres (process ${processId}) ended by itself, ${how}`, {
+    hint: `its log may say why: ${logFile}; started again it has what was committed`,
+  });
 }
 
 async function checkAnswers(connectionString: string, passwordFile: string): Promise<void> {

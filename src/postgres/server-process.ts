@@ -31,6 +31,8 @@ const POLL_MS = 20;
 export interface ServerProcess {
   readonly port: number;
   readonly processId: number;
+  /** How it ended, in words, whoever ended it: `by SIGKILL`, `with exit code 1`. */
+  readonly ended: Promise<string>;
   stop(): Promise<void>;
 }
 
@@ -56,8 +58,9 @@ export async function launchServer(launch: Launch): Promise<ServerProcess> {
     const port = typeof launch.port === "number" ? launch.port : await launch.port();
     const server = await spawnPostmaster(launch, port);
     const processId = server.pid;
+    const ended = endOf(server);
     if (processId !== undefined && (await becomesReady(server, lockFile, launch.deadline))) {
-      return { port, processId, stop: () => endProcess(server) };
+      return { port, processId, ended, stop: () => endProcess(server) };
     }
     const inTime = performance.now() < launch.deadline;
     await endProcess(server);
@@ -108,6 +111,12 @@ async function endProcess(server: ChildProcess): Promise<void> {
     while (isRunning(server) && performance.now() < until) await delay(POLL_MS);
   }
   if (isRunning(server)) throw new Error(`process ${server.pid} did not end by SIGKILL`);
+}
+
+function endOf(server: ChildProcess): Promise<string> {
+  return new Promise((resolve) => {
+    server.once("exit", (code, signal) => resolve(signal === null ? `with exit code ${code}` : `by ${signal}`));
+  });
 }
 
 function isRunning(server: ChildProcess): boolean {

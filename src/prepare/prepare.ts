@@ -10,14 +10,16 @@ import { laneOf, maximumCost } from "../core/contract.ts";
 import { RETRY_AFTER_MS } from "../core/denial.ts";
 import { LedgerError } from "../core/error.ts";
 import type { PolicyFacts } from "../core/facts.ts";
-import type { AnyOperation, Invalid, Preparation } from "../core/operation.ts";
+import type { AnyOperation, Preparation } from "../core/operation.ts";
 import { keptText } from "../core/outcome.ts";
 import { choosePolicy } from "../core/policy.ts";
 import type { BindAgain } from "../core/rebind.ts";
+import type { Secrets } from "../core/secret.ts";
 import type { DeclinedReason } from "../core/state.ts";
 import { cleanText, describeThrown } from "../core/text.ts";
 import { type RunningOperation, type Runtime, secretsOf } from "../runtime.ts";
 import type { LoadedEffect, PreparedItem } from "../store/effects.ts";
+import { readPreparation, refuseSecrets } from "./preparation.ts";
 
 export type Prepared =
   | { readonly prepared: "bound"; readonly item: PreparedItem }
@@ -43,8 +45,10 @@ export async function prepare(
   const parsed = await definition.input.safeParseAsync(effect.input);
   if (!parsed.success) return declined("input_invalid", describeIssues(parsed.error.issues));
   const secrets = secretsOf(runtime, running);
-  const end = await callAdapter<Preparation<unknown> | Invalid>(
-    (context) => definition.prepare?.(parsed.data, context) ?? plainPreparation(running.operation, parsed.data),
+  // What comes back is whatever an adapter returns: an answer only once it was read.
+  const end = await callAdapter<unknown>(
+    (context) =>
+      definition.prepare ? definition.prepare(parsed.data, context) : plainPreparation(running.operation, parsed.data),
     { timeoutMs: contract.dispatchTimeoutMs, secrets },
   );
   if (end.end !== "returned") {
@@ -55,20 +59,31 @@ export async function prepare(
       detail: { reason: cleanText(end.reason, 500) },
     };
   }
-  if ("invalid" in end.value) return declined("preparation_invalid", keptText(end.value.invalid, secrets, 500));
   try {
-    const cost = lowerCost(maximumCost(definition.contract ?? {}, parsed.data), end.value.cost);
+    const preparation = readPreparation(end.value, secrets);
+    if ("invalid" in preparation) {
+      return declined("preparation_invalid", keptText(preparation.invalid, secrets, 500));
+    }
+    const cost = lowerCost(maximumCost(definition.contract ?? {}, parsed.data), preparation.cost);
     const lane = laneOf(definition.contract ?? {}, parsed.data);
+    refuseSecrets(secrets, { lane });
     const rebound = because !== "first" && because !== "stale";
-    return { prepared: "bound", item: { ...bind(runtime, running, effect, end.value, cost), lane, rebound } };
+    return { prepared: "bound", item: { ...bind(runtime, running, effect, preparation, cost), lane, rebound } };
   } catch (error) {
-    const code =
-      error instanceof LedgerError && error.code === "binding_too_large" ? error.code : "preparation_invalid";
-    return declined(
-      code,
-      describeThrown(error, (text) => secrets.strikeOut(text)),
-    );
+    const code = error instanceof LedgerError && OWN_CODES.has(error.code) ? error.code : "preparation_invalid";
+    return declined(code, wordsOf(error, secrets));
   }
+}
+
+/** What is declined under its own code; anything else that cannot be bound is `preparation_invalid`. */
+const OWN_CODES = new Set(["binding_too_large", "payload_too_large", "secret_bound"]);
+
+/** What happened and, where we know it, what to do: the record is all that the adapter's author sees of it. */
+function wordsOf(error: unknown, secrets: Secrets): string {
+  if (error instanceof LedgerError && error.hint !== undefined) {
+    return keptText(`${error.message} (${error.hint})`, secrets);
+  }
+  return describeThrown(error, (text) => secrets.strikeOut(text));
 }
 
 /** An adapter may read only for what some live policy could cover, and only in code that the owner could have allowed. */
@@ -91,11 +106,6 @@ function bind(
   cost: Amounts,
 ): Omit<PreparedItem, "lane" | "rebound"> {
   const { contract } = running.operation;
-  if (typeof preparation.target !== "string" || preparation.target === "") {
-    throw new LedgerError("preparation_invalid", "prepare named no target", {
-      hint: "return the object that will change",
-    });
-  }
   const policy = policyFor(effect, preparation.target, cost);
   const binding: Binding = makeBinding({
     ledger: effect.ledgerId,

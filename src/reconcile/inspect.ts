@@ -4,80 +4,91 @@
  */
 import { type AdapterEnd, callAdapter } from "../adapter/call.ts";
 import { boundEffect } from "../adapter/effect.ts";
-import type { AdapterContext, BoundEffect } from "../core/operation.ts";
-import { decideFinding, type Finding, type InspectionFacts } from "../core/reconciliation.ts";
-import type { FenceReport, ReconcileReport } from "../core/report.ts";
+import type { AdapterContext } from "../core/operation.ts";
+import { decideFinding, type Finding, type InspectionKind } from "../core/reconciliation.ts";
+import type { FenceReport, ReconcileReport, ResubmitReport } from "../core/report.ts";
 import type { Secrets } from "../core/secret.ts";
 import { describeThrown } from "../core/text.ts";
 import { type RunningOperation, type Runtime, secretsOf } from "../runtime.ts";
-import { beginInspection, finishInspection, type OpenInspection } from "../store/reconciliation.ts";
-import { transact } from "../store/transaction.ts";
+import type { FoundItem, InspectionItem, Opened, OpenInspection, ScopedEffect } from "../store/reconciliation.ts";
+import { openResubmission } from "./resubmit.ts";
 
-export interface Inspecting {
-  readonly reconciliationId: string;
-  readonly effectId: string;
-  readonly allowFence: boolean;
+/** The steps that inspections of a process take together. */
+export interface InspectionSteps {
+  begin(item: InspectionItem): Promise<Opened>;
+  finish(item: FoundItem): Promise<void>;
 }
 
-type ReadableFinding = Exclude<Finding, { decision: "unreadable" }>;
-type Answer = AdapterEnd<ReconcileReport<unknown> | FenceReport<unknown>>;
+export interface Inspecting extends ScopedEffect {
+  readonly reconciliationId: string;
+  readonly allowFence: boolean;
+  readonly allowResubmit: boolean;
+}
 
-/** Inspects one effect: a lookup, then, where allowed and nothing was found, a fence. Returns what was recorded. */
-export async function inspect(runtime: Runtime, running: RunningOperation, asked: Inspecting): Promise<string | null> {
+type Report = ReconcileReport<unknown> | FenceReport<unknown> | ResubmitReport<unknown>;
+type ReadableFinding = Exclude<Finding, { decision: "unreadable" }>;
+type Next = "fence" | "resubmit" | null;
+
+/** Inspects one effect: a lookup, then, where nothing was found, what the request allows. */
+export async function inspect(
+  runtime: Runtime,
+  steps: InspectionSteps,
+  running: RunningOperation,
+  asked: Inspecting,
+): Promise<void> {
   const { definition } = running.operation;
-  const fenceAllowed = asked.allowFence && definition.fence !== undefined;
-  const first = definition.reconcile === undefined && fenceAllowed ? "fence" : "lookup";
-  const found = await inspectAs(runtime, running, asked, first, fenceAllowed);
-  if (found?.decision !== "fence") return found?.decision ?? null;
-  return (await inspectAs(runtime, running, asked, "fence", fenceAllowed))?.decision ?? null;
+  const next = nextOf(asked, running);
+  const first = definition.reconcile === undefined && next !== null ? next : "lookup";
+  const found = await inspectAs(runtime, steps, running, asked, first, next);
+  if (found?.decision === "goes_on") await inspectAs(runtime, steps, running, asked, found.to, null);
+}
+
+function nextOf(asked: Inspecting, { operation: { definition } }: RunningOperation): Next {
+  if (asked.allowFence && definition.fence !== undefined) return "fence";
+  return asked.allowResubmit && definition.resubmit !== undefined ? "resubmit" : null;
 }
 
 async function inspectAs(
   runtime: Runtime,
+  steps: InspectionSteps,
   running: RunningOperation,
   asked: Inspecting,
-  kind: "lookup" | "fence",
-  fenceAllowed: boolean,
+  kind: InspectionKind,
+  next: Next,
 ): Promise<ReadableFinding | null> {
-  const opened = await beginInspection(runtime.pool, {
+  const { definition } = running.operation;
+  const item: InspectionItem = {
     ...asked,
     kind,
-    worker: runtime.worker,
     implementation: running.implementation,
-  });
+    versions: [definition.version, ...(definition.reconciles ?? [])],
+  };
+  const opened = kind === "resubmit" ? await openResubmission(runtime, running, item) : await steps.begin(item);
   if ("skipped" in opened) return null;
   const secrets = secretsOf(runtime, running);
   const began = performance.now();
   const answer = await ask(running, opened, kind, secrets);
-  const tookMs = performance.now() - began;
-  if (answer.end !== "returned") {
-    await finish(runtime, opened, {
-      report: "could_not_ask",
-      reason: answer.reason,
-      tookMs,
-      outcome: null,
-      evidence: null,
-    });
-    return null;
-  }
-  const facts: InspectionFacts = { kind, fenceAllowed, ...opened };
-  const found = decide(answer.value, running, facts, secrets);
+  const common = { inspectionId: opened.inspectionId, root: opened.root, tookMs: performance.now() - began };
+  const found =
+    answer.end === "returned" ? decide(answer.value, running, { ...opened, kind, next }, secrets) : answer.reason;
   if (typeof found === "string") {
-    await finish(runtime, opened, { report: "could_not_ask", reason: found, tookMs, outcome: null, evidence: null });
+    const none = { outcome: null, evidence: null, conclusiveAtMs: null };
+    await steps.finish({ ...common, ...none, report: "could_not_ask", reason: found });
     return null;
   }
-  await finish(runtime, opened, { report: found.report, tookMs, ...recordOf(opened, found.finding) });
+  await steps.finish({ ...common, report: found.report, ...recordOf(opened, found.finding) });
   return found.finding;
 }
 
 /** The finding; or, where the adapter gave no report that can be read, why not. */
 function decide(
-  report: ReconcileReport<unknown> | FenceReport<unknown>,
+  report: Report,
   running: RunningOperation,
-  facts: InspectionFacts,
+  opened: OpenInspection & { readonly kind: InspectionKind; readonly next: Next },
   secrets: Secrets,
 ): { readonly finding: ReadableFinding; readonly report: string } | string {
   try {
+    const facts = { ...opened, uncertain: opened.state === "uncertain" };
     const finding = decideFinding(report, { ...running.rules, secrets }, facts);
     return finding.decision === "unreadable" ? finding.reason : { finding, report: report.report };
   } catch (thrown) {
@@ -88,19 +99,18 @@ function decide(
 async function ask(
   running: RunningOperation,
   opened: OpenInspection,
-  kind: "lookup" | "fence",
+  kind: InspectionKind,
   secrets: Secrets,
-): Promise<Answer> {
+): Promise<AdapterEnd<Report>> {
   const { definition, contract } = running.operation;
-  const timeoutMs = Math.min(contract.reconcileTimeoutMs, opened.remainingMs);
+  const longestMs = kind === "resubmit" ? contract.dispatchTimeoutMs : contract.reconcileTimeoutMs;
+  const timeoutMs = Math.min(longestMs, opened.remainingMs);
   if (timeoutMs <= 0) return { end: "threw", reason: "the request's deadline has passed" };
-  const effect: BoundEffect<unknown> = boundEffect(opened.effectId, opened.key, opened.attempt, opened);
-  return callAdapter<ReconcileReport<unknown> | FenceReport<unknown>>(
+  const effect = boundEffect(opened.effectId, opened.key, opened.attempt, opened);
+  const verb = kind === "lookup" ? "reconcile" : kind;
+  return callAdapter<Report>(
     (context: AdapterContext) =>
-      definition[kind === "fence" ? "fence" : "reconcile"]?.(effect, context) ?? {
-        report: "unknown",
-        reason: "the operation has no lookup",
-      },
+      definition[verb]?.(effect, context) ?? { report: "unknown", reason: "the operation has no lookup" },
     { timeoutMs, secrets },
   );
 }
@@ -109,30 +119,23 @@ async function ask(
 function recordOf(
   opened: OpenInspection,
   finding: ReadableFinding,
-): Pick<Parameters<typeof finishInspection>[2], "reason" | "outcome" | "evidence"> {
+): Pick<FoundItem, "reason" | "outcome" | "evidence" | "conclusiveAtMs"> {
   const common = { effectId: opened.effectId, tokenHash: null, via: "reconcile" as const };
+  const none = { reason: null, outcome: null, evidence: null, conclusiveAtMs: null };
   switch (finding.decision) {
     case "outcome":
-      return { reason: null, evidence: null, outcome: { ...common, ...finding } };
+      return { ...none, outcome: { ...common, ...finding } };
     case "uncertain": {
-      const { evidence, reason } = finding;
-      const held = { outcome: "uncertain", evidence, reference: null, standing: null, settlements: [] } as const;
-      return { reason, evidence: null, outcome: { ...common, ...held } };
+      const { evidence, reason, resolution, settlements } = finding;
+      const standing = resolution === null ? null : ("settled" as const);
+      const held = { outcome: "uncertain", evidence, reference: null, resolution, standing, settlements } as const;
+      return { ...none, reason, outcome: { ...common, ...held } };
     }
-    case "fence":
-      return { reason: "a fence follows", evidence: finding.evidence, outcome: null };
-    case "nothing":
-      return { reason: finding.reason, evidence: finding.evidence, outcome: null };
+    case "goes_on":
+      return { ...none, reason: `a ${finding.to} follows`, evidence: finding.evidence };
+    case "nothing": {
+      const { reason, evidence, conclusiveAtMs } = finding;
+      return { ...none, reason, evidence, conclusiveAtMs };
+    }
   }
-}
-
-async function finish(
-  runtime: Runtime,
-  opened: OpenInspection,
-  found: Omit<Parameters<typeof finishInspection>[2], "inspectionId">,
-): Promise<void> {
-  await transact(runtime.pool, { isolation: "read committed", roots: [opened.root] }, async (client) => ({
-    last: finishInspection(client, runtime.worker, { inspectionId: opened.inspectionId, ...found }),
-    result: () => undefined,
-  }));
 }

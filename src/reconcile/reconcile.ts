@@ -5,27 +5,33 @@
 import { describeThrown } from "../core/text.ts";
 import type { RunningOperation, Runtime } from "../runtime.ts";
 import { beginReconciliation, endReconciliation } from "../store/reconciliation.ts";
-import { inspect } from "./inspect.ts";
+import { type InspectionSteps, inspect } from "./inspect.ts";
 
 /** Recipients are asked about so many effects at a time. */
-const INSPECTIONS_AT_ONCE = 8;
+export const INSPECTIONS_AT_ONCE = 16;
 
 /** Runs it. A job that comes again, or too late, does nothing. */
-export async function reconcile(runtime: Runtime, running: RunningOperation, reconciliationId: string): Promise<void> {
+export async function reconcile(
+  runtime: Runtime,
+  steps: InspectionSteps,
+  running: RunningOperation,
+  reconciliationId: string,
+): Promise<void> {
   const operation = running.operation.definition.name;
   const begun = await beginReconciliation(runtime.pool, reconciliationId, operation, runtime.worker);
   if (!begun) return;
   const ends = performance.now() + begun.remainingMs;
+  const allowed = { allowFence: begun.allowFence, allowResubmit: begun.allowResubmit };
   const pending = begun.effects.values();
   const goesOn = () => !runtime.stopping && performance.now() < ends;
   const inspectNext = async (): Promise<void> => {
-    for (const effectId of pending) {
+    for (const effect of pending) {
       if (!goesOn()) return;
       try {
-        await inspect(runtime, running, { reconciliationId, effectId, allowFence: begun.allowFence });
+        await inspect(runtime, steps, running, { reconciliationId, ...effect, ...allowed });
       } catch (error) {
         // One effect's fault (the database cut, say) keeps the others going; it stays as it was, and is shown so.
-        runtime.log("error", `the inspection of effect ${effectId} failed: ${describeThrown(error)}`);
+        runtime.log("error", `the inspection of effect ${effect.effectId} failed: ${describeThrown(error)}`);
       }
     }
   };

@@ -22,27 +22,41 @@ export interface StoredBody {
   readonly digest: string;
 }
 
-interface LockedRow {
+/** What effects_ledger.lock_admission returns. */
+export interface LockedRow {
   now_ms: number;
   identity: AdmissionFacts["identity"];
+  remembered: boolean;
   durability_gap: string | null;
   transaction_id: string;
-  ledger: { ledger_id: string; recovery_epoch: string };
+  ledger: { ledger_id: string; recovery_epoch: string; violated: boolean };
   tasks: Record<string, { name: string; ended: boolean; revoked: boolean; deadline_ms: number | null }> | null;
-  actors: Record<string, { revoked: boolean; entitled: boolean }> | null;
+  actors: Record<string, { revoked: boolean }> | null;
   policies: Record<string, PolicyRow> | null;
   approvals: Record<string, ApprovalRow[]> | null;
+  against: Record<string, { effect_id: string; said: "accepted" | "contradicted" }> | null;
   busy_lanes: { operation: string; lane: string }[] | null;
   pauses: Pause[];
-  budgets: { task_id: string; unit: string; limit: string; reserved: string; spent: string; overrun: string }[];
+  budgets: {
+    task_id: string;
+    unit: string;
+    limit: string;
+    reserved: string;
+    spent: string;
+    overrun: string;
+    suspended: boolean;
+  }[];
   effects: {
     effect_id: string;
     state: State;
     revision: number | null;
     actor: string;
     requested_by: string;
+    entitled: boolean;
+    invocation_ended: boolean;
     lineage: string[];
     not_before_ms: number | null;
+    follows: string | null;
     on_denial: "wait" | "decline";
     operation_withdrawn: boolean;
     operation: string;
@@ -75,17 +89,25 @@ interface ApprovalRow {
   signature: string;
 }
 
-/** Locks what a batch is decided from. `running` is what this process would send each effect by. */
+/**
+ * Locks what a batch is decided from. `running` is what this process would send each effect by; `remembered` the newest
+ * admission that was confirmed to it, which has to be in place.
+ */
 export async function lockAdmission(
   client: pg.ClientBase,
   running: ReadonlyMap<string, Running>,
+  remembered: string | null = null,
 ): Promise<LockedAdmission> {
   const { rows } = await client.query<{ facts: LockedRow }>({
     name: "lock_admission",
-    text: "select effects_ledger.lock_admission($1::uuid[]) as facts",
-    values: [[...running.keys()]],
+    text: "select effects_ledger.lock_admission($1::uuid[], $2::uuid) as facts",
+    values: [[...running.keys()], remembered],
   });
-  const row = (rows[0] as { facts: LockedRow }).facts;
+  return lockedFromRow((rows[0] as { facts: LockedRow }).facts, running);
+}
+
+/** Reads what was locked; `running` as for `lockAdmission`. */
+export function lockedFromRow(row: LockedRow, running: ReadonlyMap<string, Running>): LockedAdmission {
   return {
     transactionId: row.transaction_id,
     bodies: new Map(
@@ -99,6 +121,8 @@ export async function lockAdmission(
       ledgerId: row.ledger.ledger_id,
       epoch: row.ledger.recovery_epoch,
       identity: row.identity,
+      remembered: row.remembered,
+      violated: row.ledger.violated,
       durabilityGap: row.durability_gap,
       tasks: new Map(
         Object.entries(row.tasks ?? {}).map(([id, task]) => [
@@ -120,16 +144,21 @@ export async function lockAdmission(
         reserved: BigInt(budget.reserved),
         spent: BigInt(budget.spent),
         overrun: BigInt(budget.overrun),
+        suspended: budget.suspended,
       })),
       effects: row.effects.flatMap((effect) => {
         const runs = running.get(effect.effect_id);
-        return runs ? [effectFromRow(effect, runs)] : [];
+        return runs ? [effectFromRow(effect, runs, row.against?.[effect.effect_id])] : [];
       }),
     },
   };
 }
 
-function effectFromRow(effect: LockedRow["effects"][number], running: Running): EffectFacts {
+function effectFromRow(
+  effect: LockedRow["effects"][number],
+  running: Running,
+  against: NonNullable<LockedRow["against"]>[string] | undefined,
+): EffectFacts {
   // Read only where it hashes to its digest: bytes that do not are denied as such, whatever they say.
   const binding = effect.bytes_match && effect.bytes !== null ? readBinding(effect.bytes) : null;
   return {
@@ -138,6 +167,7 @@ function effectFromRow(effect: LockedRow["effects"][number], running: Running): 
     lineage: effect.lineage,
     actor: effect.actor,
     requestedBy: effect.requested_by,
+    entitled: effect.entitled,
     onDenial: effect.on_denial,
     notBeforeMs: effect.not_before_ms,
     expiresAtMs: effect.expires_at_ms ?? 0,
@@ -160,7 +190,10 @@ function effectFromRow(effect: LockedRow["effects"][number], running: Running): 
     policyId: effect.policy_id,
     cost: amountsFromJson(effect.cost),
     lane: effect.lane,
+    follows: effect.follows,
+    against: against ? { effectId: against.effect_id, said: against.said } : null,
     bytesMatch: effect.bytes_match,
+    invocationEnded: effect.invocation_ended,
     payloadMatch: effect.payload_match,
   };
 }
@@ -190,6 +223,7 @@ export interface AdmittedItem {
   readonly lane: string | null;
   readonly approvals: readonly string[];
   readonly dispatchTimeoutMs: number;
+  readonly cleanup?: boolean;
 }
 
 /** Writes permits, reservations and intents: all of them, or the transaction fails. */
@@ -211,6 +245,7 @@ export function recordAdmitted(
     lane: item.lane,
     approvals: item.approvals,
     dispatch_timeout_ms: item.dispatchTimeoutMs,
+    ...(item.cleanup === true && { cleanup: true }),
   }));
   return client.query({
     name: "record_admitted",

@@ -9,11 +9,7 @@ import type { AuditAuthority, AuditBudget, AuditOperation, AuditPause, AuditTask
 
 /** What to do about a denial's code; null where there is none. */
 export async function readHint(audit: Audit, code: string | null): Promise<string | null> {
-  const row = await audit
-    .selectFrom("effects_ledger.denial")
-    .select("hint")
-    .where("code", "=", code)
-    .executeTakeFirst();
+  const row = await audit.selectFrom("audit.denial_codes").select("hint").where("code", "=", code).executeTakeFirst();
   return row?.hint ?? null;
 }
 
@@ -95,7 +91,7 @@ export async function listOperations(audit: Audit, limit: number): Promise<reado
     audit
       .selectFrom("audit.operations")
       .select(["operation", "version", "contract_digest", "implementation", "release", "protected", "registered_at"])
-      .select(["allowed_by", "allowed_at", "withdrawn_at"])
+      .select(["allowed_by", "allowed_at", "allowed_implementation", "withdrawn_at"])
       // Not paused_at, which also stays when a pause's own end has come.
       .select((eb) =>
         eb

@@ -17,15 +17,18 @@ export interface LedgerFacts {
   readonly server_version: string;
 }
 
-export async function readLedger(audit: Audit): Promise<LedgerFacts> {
+/** By whichever schema this login may read: a service and a worker have no audit. */
+export async function readLedger({
+  audit,
+  audits,
+}: {
+  readonly audit: Audit;
+  readonly audits: boolean;
+}): Promise<LedgerFacts> {
   return audit
-    .selectFrom("effects_ledger.identity")
-    .select(["ledger_id", "name", "founded_at"])
-    .select([
-      sql<LedgerFacts["standing"]>`effects_ledger.identity_standing()`.as("standing"),
-      sql<string | null>`effects_ledger.durability_gap()`.as("durability_gap"),
-      sql<string>`current_setting('server_version')`.as("server_version"),
-    ])
+    .selectFrom(audits ? "audit.ledger" : "effects.ledger")
+    .select(["ledger_id", "name", "founded_at", "standing", "durability_gap"])
+    .select(sql<string>`current_setting('server_version')`.as("server_version"))
     .executeTakeFirstOrThrow();
 }
 
@@ -55,17 +58,13 @@ export interface AppliedMigration {
 }
 
 export async function readApplied(audit: Audit): Promise<readonly AppliedMigration[]> {
-  return audit
-    .selectFrom("effects_migrations.applied")
-    .select(["number", "name", "digest"])
-    .orderBy("number")
-    .execute();
+  return audit.selectFrom("audit.migrations").select(["number", "name", "digest"]).orderBy("number").execute();
 }
 
 /** The largest dispatch window of the registered operations, in milliseconds; null where there are none. */
 export async function largestDispatchMs(audit: Audit): Promise<number | null> {
   const { largest } = await audit
-    .selectFrom("effects.operations")
+    .selectFrom("audit.operations")
     .select(sql<number | null>`max((contract ->> 'dispatchTimeoutMs')::numeric)::float8`.as("largest"))
     .where("withdrawn_at", "is", null)
     .executeTakeFirstOrThrow();
@@ -80,6 +79,10 @@ export interface AuditWorker {
   readonly heartbeat_at: Date;
   /** Since its last heartbeat, by the database's clock. */
   readonly silent_ms: number;
+  /** Since its start. */
+  readonly running_ms: number;
+  /** Of graphile-worker, that take its jobs. */
+  readonly queues: number;
 }
 
 /** A worker is taken for dead after so long without a heartbeat (protocol, section 6). */
@@ -88,14 +91,29 @@ export const SILENT_MS = 15_000;
 /** Workers that did not stop by themselves and were heard of within a day, the freshest first. */
 export async function readWorkers(audit: Audit): Promise<readonly AuditWorker[]> {
   return audit
-    .selectFrom("effects_ledger.worker")
-    .select(["worker", "release", "operations", "started_at", "heartbeat_at"])
+    .selectFrom("audit.workers")
+    .select(["worker", "release", "started_at", "heartbeat_at", "queues"])
+    .select(
+      sql<readonly string[]>`array(select o.operation from audit.worker_operations o
+        where o.worker = audit.workers.worker order by o.operation)`.as("operations"),
+    )
     .select(sql<number>`(extract(epoch from clock_timestamp() - heartbeat_at) * 1000)::float8`.as("silent_ms"))
+    .select(sql<number>`(extract(epoch from clock_timestamp() - started_at) * 1000)::float8`.as("running_ms"))
     .where("stopped_at", "is", null)
     .where("heartbeat_at", ">", sql<Date>`clock_timestamp() - interval '1 day'`)
     .orderBy("heartbeat_at", "desc")
     .limit(200)
     .execute();
+}
+
+/** Jobs that a queue which nobody calls its own has held for longer than a worker is silent before it is taken for dead. */
+export async function countStrandedJobs(audit: Audit): Promise<bigint> {
+  const { jobs } = await audit
+    .selectFrom("audit.stranded_jobs")
+    .select(sql<bigint>`coalesce(sum(jobs), 0)::bigint`.as("jobs"))
+    .where("since", "<", sql<Date>`clock_timestamp() - make_interval(secs => ${SILENT_MS / 1_000})`)
+    .executeTakeFirstOrThrow();
+  return jobs;
 }
 
 /** Counting goes through every record, so it is bounded. */

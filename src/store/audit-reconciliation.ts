@@ -12,14 +12,14 @@ export async function readReconciliation(audit: Audit, id: string): Promise<Audi
     .executeTakeFirstOrThrow();
 }
 
-export type Inspected = Omit<AuditInspection, "evidence" | "implementation">;
+export type Inspected = Omit<AuditInspection, "evidence" | "implementation" | "requested_by" | "deadline">;
 
 /** Inspections of a reconciliation that were answered after a moment, oldest first. */
 export async function readInspections(audit: Audit, id: string, after: Date): Promise<readonly Inspected[]> {
   return audit
     .selectFrom("audit.inspections")
     .select(["reconciliation_id", "effect_id", "kind", "begun_at", "at", "report", "recorded", "reason"])
-    .select(["evidence_digest", "took_ms", "worker"])
+    .select(["conclusive_at", "evidence_digest", "took_ms", "worker"])
     .where("reconciliation_id", "=", id)
     .where("at", ">", after)
     .orderBy("at")
@@ -32,23 +32,25 @@ export interface FoundCount {
   readonly report: string;
   readonly recorded: string | null;
   readonly effects: bigint;
+  /** From when on the same report would be conclusive for all of them; null where it never is. */
+  readonly conclusive_at: Date | null;
 }
 
 export async function countFound(audit: Audit, id: string): Promise<readonly FoundCount[]> {
   const last = audit
     .selectFrom("audit.inspections as i")
-    .innerJoin("effects_ledger.reconciliation_effect as x", (join) =>
+    .innerJoin("audit.reconciliation_effects as x", (join) =>
       join.onRef("x.reconciliation_id", "=", "i.reconciliation_id").onRef("x.effect_id", "=", "i.effect_id"),
     )
     .where("i.reconciliation_id", "=", id)
     .distinctOn("i.effect_id")
-    .select(["x.operation", sql<string>`coalesce(i.report, 'no answer')`.as("report"), "i.recorded"])
+    .select(["x.operation", sql<string>`coalesce(i.report, 'no answer')`.as("report"), "i.recorded", "i.conclusive_at"])
     .orderBy("i.effect_id")
     .orderBy("i.begun_at", "desc");
   return audit
     .selectFrom(last.as("last"))
     .select(["operation", "report", "recorded"])
-    .select((eb) => eb.fn.countAll<bigint>().as("effects"))
+    .select((eb) => [eb.fn.countAll<bigint>().as("effects"), eb.fn.max("conclusive_at").as("conclusive_at")])
     .groupBy(["operation", "report", "recorded"])
     .orderBy("operation")
     .orderBy("effects", "desc")
@@ -58,7 +60,7 @@ export async function countFound(audit: Audit, id: string): Promise<readonly Fou
 /** The operations in scope. */
 export async function scopeOperations(audit: Audit, id: string): Promise<readonly string[]> {
   const rows = await audit
-    .selectFrom("effects_ledger.reconciliation_effect")
+    .selectFrom("audit.reconciliation_effects")
     .select("operation")
     .distinct()
     .where("reconciliation_id", "=", id)
@@ -85,7 +87,7 @@ export async function readLeftOpen(
   const asked = sql<boolean>`exists (select from audit.inspections i
     where i.reconciliation_id = ${id} and i.effect_id = e.effect_id)`;
   const open = audit
-    .selectFrom("effects_ledger.reconciliation_effect as x")
+    .selectFrom("audit.reconciliation_effects as x")
     .innerJoin("audit.effects as e", "e.effect_id", "x.effect_id")
     .where("x.reconciliation_id", "=", id)
     .where("e.unresolved", "=", true);
@@ -99,4 +101,20 @@ export async function readLeftOpen(
     .select(sql<bigint>`count(*) filter (where not ${asked})`.as("notAsked"))
     .executeTakeFirstOrThrow();
   return { effects, count, notAsked };
+}
+
+/** How many effects have been recorded about so far, by what was recorded. */
+export async function countRecorded(
+  audit: Audit,
+  id: string,
+): Promise<readonly { readonly recorded: string; readonly effects: bigint }[]> {
+  return audit
+    .selectFrom("audit.inspections")
+    .select(sql<string>`recorded`.as("recorded"))
+    .select(sql<bigint>`count(distinct effect_id)`.as("effects"))
+    .where("reconciliation_id", "=", id)
+    .where("recorded", "is not", null)
+    .groupBy("recorded")
+    .orderBy("recorded")
+    .execute();
 }

@@ -1,8 +1,10 @@
 /**
- * The audit schema as Kysely types it: column for column what migrations/0014_audit.sql creates, and the few tables and
- * views beside it that the command line reads. Types only. `bigint` where SQL has bigint, `Date` where it has a time.
+ * The audit schema as Kysely types it: column for column what migrations/0014_audit.sql creates. Types only. `bigint` where
+ * SQL has bigint, `Date` where it has a time.
  */
 import type { DeclinedReason, Outcome, State } from "../core/state.ts";
+import type { PolicyViews } from "./audit-schema-policy.ts";
+import type { ResolutionViews } from "./audit-schema-resolution.ts";
 
 /** audit.effects: one row an effect. */
 export interface AuditEffect {
@@ -33,18 +35,32 @@ export interface AuditEffect {
   readonly declined_reason: DeclinedReason | null;
   readonly denial_code: string | null;
   readonly admitted_under: string | null;
+  readonly invocation: string | null;
   readonly policy: string | null;
   readonly digest: string | null;
   readonly binding_version: number | null;
   readonly target: string | null;
   readonly outcome: Outcome | null;
-  readonly outcome_via: "dispatch" | "reconcile" | null;
+  readonly outcome_via: "dispatch" | "run" | "reconcile" | "resolve" | null;
   readonly reference: string | null;
   readonly resolution: "evidence" | "reached" | "risk_accepted" | null;
   readonly resolved_at: Date | null;
   readonly key: string;
   readonly recovery_epoch: string;
   readonly purged_at: Date | null;
+  readonly spoken_by: string | null;
+  /** Null also where the wanted state was reached by an unknown hand, or the risk was accepted. */
+  readonly resolution_says: Exclude<Outcome, "uncertain"> | null;
+  /** Evidence disagrees with what was recorded before it. */
+  readonly contradicted: boolean;
+  /** What it tries again. */
+  readonly follows: string | null;
+  /** What tries it again, of what was not declined. */
+  readonly followed_by: string | null;
+  /** Why somebody had it tried again. */
+  readonly follow_reason: string | null;
+  /** Of an inline effect, the run that it is of. */
+  readonly run: string | null;
 }
 
 /** audit.costs: one row an effect and unit. */
@@ -108,22 +124,47 @@ export interface AuditReconciliation {
   readonly recorded: bigint;
   readonly could_not_ask: bigint;
   readonly not_reached: bigint;
+  /** Inline effects that were left out. */
+  readonly skipped: bigint;
 }
 
 export interface AuditInspection {
   readonly reconciliation_id: string;
   readonly effect_id: string;
-  readonly kind: "lookup" | "fence";
+  readonly kind: "lookup" | "fence" | "resubmit";
   readonly begun_at: Date;
   readonly at: Date | null;
   readonly report: string | null;
-  readonly recorded: Outcome | null;
+  /** What it recorded: an outcome, a resolution's word, or `reached`. */
+  readonly recorded: Outcome | "reached" | null;
   readonly reason: string | null;
+  /** From when on the same report would be conclusive. */
+  readonly conclusive_at: Date | null;
   readonly evidence: unknown;
   readonly evidence_digest: string | null;
   readonly took_ms: bigint | null;
   readonly worker: string;
   readonly implementation: string;
+  /** Of its reconciliation. */
+  readonly requested_by: string;
+  readonly deadline: Date;
+}
+
+/** audit.obligations: one row an effect that owes or owed a cleanup. */
+export interface AuditObligation {
+  readonly effect_id: string;
+  readonly name: string | null;
+  readonly operation: string;
+  readonly invocation: string | null;
+  readonly opened_at: Date;
+  /** When its effect was settled; null before that. */
+  readonly due_at: Date | null;
+  readonly tries: number;
+  readonly tried_at: Date | null;
+  readonly last_fault: string | null;
+  readonly given_up_at: Date | null;
+  readonly closed_at: Date | null;
+  readonly evidence_digest: string | null;
 }
 
 export interface AuditViolation {
@@ -179,6 +220,7 @@ export interface AuditOperation {
   readonly allowed_at: Date | null;
   readonly withdrawn_at: Date | null;
   readonly paused_at: Date | null;
+  readonly allowed_implementation: string | null;
 }
 
 export interface AuditPause {
@@ -213,8 +255,17 @@ export interface AuditAuthority {
   readonly hash: string;
 }
 
+interface LedgerRow {
+  readonly ledger_id: string;
+  readonly name: string;
+  readonly strict: boolean;
+  readonly founded_at: Date;
+  readonly standing: "ok" | "standby" | "unacknowledged";
+  readonly durability_gap: string | null;
+}
+
 /** Everything that the command line reads. */
-export interface AuditDatabase {
+export interface AuditDatabase extends PolicyViews, ResolutionViews {
   "audit.effects": AuditEffect;
   "audit.costs": AuditCost;
   "audit.unresolved": AuditUnresolved;
@@ -222,6 +273,7 @@ export interface AuditDatabase {
   "audit.evidence": AuditEvidence;
   "audit.reconciliations": AuditReconciliation;
   "audit.inspections": AuditInspection;
+  "audit.obligations": AuditObligation;
   "audit.violations": AuditViolation;
   "audit.tasks": AuditTask;
   "audit.budgets": AuditBudget;
@@ -229,28 +281,31 @@ export interface AuditDatabase {
   "audit.pauses": AuditPause;
   "audit.denials": AuditDenial;
   "audit.authority": AuditAuthority;
-  "effects.operations": {
-    readonly operation: string;
-    readonly version: number;
-    readonly contract: { readonly dispatchTimeoutMs: number };
-    readonly withdrawn_at: Date | null;
-  };
-  // Private tables: the audit schema has no view of them yet.
-  "effects_ledger.denial": { readonly code: string; readonly hint: string };
-  "effects_ledger.identity": { readonly ledger_id: string; readonly name: string; readonly founded_at: Date };
-  "effects_ledger.task": { readonly name: string };
-  "effects_ledger.reconciliation_effect": {
+  "audit.reconciliation_effects": {
     readonly reconciliation_id: string;
     readonly effect_id: string;
     readonly operation: string;
   };
-  "effects_ledger.worker": {
+  "audit.events": {
+    readonly effect_id: string;
+    readonly seq: number;
+    readonly at: Date;
+    readonly event: string;
+    readonly detail: Readonly<Record<string, unknown>>;
+  };
+  "audit.denial_codes": { readonly code: string; readonly hint: string };
+  "audit.ledger": LedgerRow & { readonly role_prefix: string | null; readonly recovery_epoch: string };
+  "effects.ledger": LedgerRow;
+  "audit.workers": {
     readonly worker: string;
     readonly release: string;
-    readonly operations: string[];
     readonly started_at: Date;
     readonly heartbeat_at: Date;
     readonly stopped_at: Date | null;
+    readonly freed_at: Date | null;
+    readonly queues: number;
   };
-  "effects_migrations.applied": { readonly number: number; readonly name: string; readonly digest: string };
+  "audit.stranded_jobs": { readonly queue: string; readonly since: Date; readonly jobs: bigint };
+  "audit.worker_operations": { readonly worker: string; readonly operation: string };
+  "audit.migrations": { readonly number: number; readonly name: string; readonly digest: string };
 }

@@ -4,6 +4,7 @@
  */
 import pg from "pg";
 import { LedgerError } from "../core/error.ts";
+import { connectionWords } from "./connection-words.ts";
 
 /** The oldest server that is tested. */
 const SERVER_VERSION_MIN = 150_000;
@@ -51,14 +52,23 @@ export function openPool(options: PoolOptions): pg.Pool {
   return pool;
 }
 
-/** One connection of its own, for what must not share a pool. @throws LedgerError as `wordConnectionError` says. */
-export async function openClient(connectionString: string, applicationName: string): Promise<pg.Client> {
-  const client = new pg.Client({
+/**
+ * One connection of its own, for what must not share a pool. `driverTypes`: as an application's own would be, for its own
+ * statements. @throws LedgerError as `wordConnectionError` says.
+ */
+export async function openClient(
+  connectionString: string,
+  applicationName: string,
+  { driverTypes = false }: { readonly driverTypes?: boolean } = {},
+): Promise<pg.Client> {
+  const config = {
     ...connectionConfig(connectionString),
     application_name: applicationName,
-    types,
     connectionTimeoutMillis: 10_000,
-  });
+    keepAlive: true,
+    ...(driverTypes ? {} : { types, pipeline: true }),
+  };
+  const client = new pg.Client(config as pg.ClientConfig);
   client.on("error", () => {
     // The connection ended between two queries; the next one rejects and says so.
   });
@@ -72,11 +82,25 @@ export async function openClient(connectionString: string, applicationName: stri
 
 function connectionConfig(connectionString: string): pg.ClientConfig {
   if (!/^(postgres|postgresql|socket):\/\//.test(connectionString)) {
-    throw new LedgerError("connection_string_invalid", "the connection string is not a postgres:// address", {
-      hint: "give --database or DATABASE_URL as postgres://user:password@host:port/database",
+    throw connectionStringInvalid("the connection string is not a postgres:// address");
+  }
+  try {
+    // Parsed here, and not at the first connection of a pool. The parser's error has the whole string, password and all.
+    void new pg.Client({ connectionString });
+  } catch (error) {
+    if (driverCode(error) === "ERR_INVALID_URL") throw connectionStringInvalid("the connection string is no address");
+    // A file that it names, of a certificate or a key.
+    throw new LedgerError("connection_string_invalid", `the connection string: ${messageOf(error)}`, {
+      hint: "correct the path of that file, or let this process read it",
     });
   }
   return { connectionString };
+}
+
+function connectionStringInvalid(message: string): LedgerError {
+  return new LedgerError("connection_string_invalid", message, {
+    hint: "give --database or DATABASE_URL as postgres://user:password@host:port/database, special characters %-escaped",
+  });
 }
 
 /**
@@ -95,21 +119,8 @@ export async function checkServer(client: pg.ClientBase | pg.Pool): Promise<void
   }
 }
 
-const CONNECTION_ERRORS: Readonly<Record<string, readonly [code: string, hint: string]>> = {
-  ECONNREFUSED: ["server_unreachable", "nothing listens there: start the server, or correct the address"],
-  ENOTFOUND: ["server_unreachable", "the host name is not known: correct the address"],
-  ETIMEDOUT: ["server_unreachable", "the server did not answer: correct the address, or look at the network"],
-  ECONNRESET: ["server_unreachable", "the connection was cut: try again, and look at the server's log"],
-  EHOSTUNREACH: ["server_unreachable", "no way leads to the host: look at the network"],
-  "28P01": ["login_refused", "correct the user or password in the connection string"],
-  "28000": ["login_refused", "the server does not let this user in: look at pg_hba.conf"],
-  "3D000": ["database_missing", "create the database, or correct its name in the connection string"],
-  "3F000": ["ledger_missing", "run pg-effects migrate first"],
-  "42P01": ["ledger_missing", "run pg-effects migrate first"],
-  "42883": ["ledger_missing", "run pg-effects migrate first"],
-  "53300": ["connections_exhausted", "the server has no connection left: lower the pools or raise max_connections"],
-  "57P03": ["server_unreachable", "the server is starting up or shutting down: try again"],
-};
+/** Postgres says what was denied and not what to do. */
+const ROLE_MISSING = "this login lacks the ledger's role for it: docs/roles.md says which role may do what";
 
 /**
  * Words an error of the driver: a code of ours and what to do. Errors that are ours already, and those of class PE,
@@ -118,20 +129,27 @@ const CONNECTION_ERRORS: Readonly<Record<string, readonly [code: string, hint: s
 export function wordConnectionError(error: unknown): unknown {
   if (error instanceof LedgerError) return error;
   const code = driverCode(error);
-  const words = code === undefined ? undefined : CONNECTION_ERRORS[code];
+  const words = connectionWords(code, messageOf(error));
   if (words) {
-    return new LedgerError(words[0], `${messageOf(error)} (${code})`, { hint: words[1], cause: error });
+    const message = code === undefined ? messageOf(error) : `${messageOf(error)} (${code})`;
+    return new LedgerError(words[0], message, { hint: words[1], cause: error });
   }
   if (code?.startsWith("PE") || code === "0A000" || code === "42501" || code === "22023" || code === "55000") {
-    return new LedgerError(code, messageOf(error), { hint: (error as { hint?: string }).hint ?? "", cause: error });
-  }
-  if (/timeout expired|timeout exceeded when trying to connect/.test(messageOf(error))) {
-    return new LedgerError("server_unreachable", messageOf(error), {
-      hint: "the server did not answer within 10 s",
+    const hint = (error as { hint?: string }).hint ?? (code === "42501" ? ROLE_MISSING : "");
+    const ordinal = ordinalOf(error);
+    return new LedgerError(code, messageOf(error), {
+      hint,
+      ...(ordinal === undefined ? {} : { ordinal }),
       cause: error,
     });
   }
   return error;
+}
+
+/** Which of many requests a refusal is about: effects.enqueue_many says it in the error's detail. */
+function ordinalOf(error: unknown): number | undefined {
+  const found = /^\{"ordinal" : (\d+)\}$/.exec((error as { detail?: string }).detail ?? "");
+  return found ? Number(found[1]) : undefined;
 }
 
 /** The SQLSTATE or system error code of a driver's error; looks into an AggregateError of several addresses. */

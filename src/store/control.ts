@@ -4,7 +4,7 @@
  */
 import type pg from "pg";
 import { openClient, wordConnectionError } from "./connection.ts";
-import { lookAndRollBack } from "./transaction.ts";
+import { lookAndRollBack, runAlone } from "./transaction.ts";
 
 /** What a change of authority meets, as the functions of migrations/0013_control.sql return it. */
 export interface ConcernedRow {
@@ -36,11 +36,15 @@ export interface Change {
 
 /** Runs a change and returns its first row. @throws LedgerError with the function's own code and hint. */
 export async function runChange<Row extends object>(connectionString: string, change: Change): Promise<Row> {
-  return onClient(connectionString, "pg-effects control", async (client) => {
-    const run = () => client.query<Row>(change.text, [...change.values]);
-    const { rows } = change.dryRun ? await lookAndRollBack(client, run) : await run();
-    return rows[0] as Row;
-  });
+  return onClient(connectionString, "pg-effects control", (client) => runChangeOn<Row>(client, change));
+}
+
+/** The same on a connection that is there, for many changes one after the other. Errors come as the driver has them. */
+export async function runChangeOn<Row extends object>(client: pg.Client, change: Change): Promise<Row> {
+  const { rows } = change.dryRun
+    ? await lookAndRollBack(client, () => client.query<Row>(change.text, [...change.values]))
+    : await runAlone<Row>(client, change.text, change.values);
+  return rows[0] as Row;
 }
 
 /** Opens one connection, runs the body on it, and closes it, however the body ends. */

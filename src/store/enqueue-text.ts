@@ -4,6 +4,7 @@
  */
 import { openClient, wordConnectionError } from "./connection.ts";
 import { ENQUEUE } from "./request.ts";
+import { runAlone } from "./transaction.ts";
 
 export interface TextRequest {
   readonly operation: string;
@@ -15,13 +16,15 @@ export interface TextRequest {
   readonly expiresAt?: Date | undefined;
   readonly priority?: number | undefined;
   readonly onDenial?: "wait" | "decline" | undefined;
+  /** A registered actor that this login speaks for. */
+  readonly actor?: string | undefined;
 }
 
 /** Requests an effect in a transaction of its own and returns its id. @throws LedgerError of class PE and others. */
 export async function enqueueText(connectionString: string, request: TextRequest): Promise<string> {
   const client = await openClient(connectionString, "pg-effects enqueue");
   try {
-    const { rows } = await client.query<{ effect_id: string }>(ENQUEUE, [
+    const { rows } = await runAlone<{ effect_id: string }>(client, ENQUEUE, [
       request.operation,
       request.input,
       request.task ?? "default",
@@ -34,6 +37,8 @@ export async function enqueueText(connectionString: string, request: TextRequest
       null,
       null,
       null,
+      request.actor ?? null,
+      null, // nor has invocation
     ]);
     return rows[0]?.effect_id ?? "";
   } catch (error) {

@@ -10,12 +10,11 @@ import { sha256 } from "../core/digest.ts";
 import { LedgerError } from "../core/error.ts";
 import { checkServer, openClient, wordConnectionError } from "./connection.ts";
 import { silentLogger } from "./queue.ts";
+import { MIGRATION_LOCK } from "./role-script.ts";
+import { applyRoles, planRoles, type RoleOptions } from "./roles.ts";
 
 /** The queue's schema. Never `graphile_worker`: migrating a shared one stops an application's older version. */
 export const QUEUE_SCHEMA = "effects_queue";
-
-/** Two migrations at once wait for each other here. The number is arbitrary, and only this project's. */
-const LOCK = 7_305_616_201;
 
 export interface Migration {
   readonly number: number;
@@ -24,13 +23,30 @@ export interface Migration {
   readonly digest: string;
 }
 
-/** Migrates a database and founds its ledger where it has none. Returns what was applied. */
-export async function migrate(options: {
+export interface MigrateOptions extends RoleOptions {
   readonly connectionString: string;
   readonly ledger?: string;
-}): Promise<{ readonly applied: readonly string[]; readonly ledger: string }> {
-  const applied = await migrateSchema(options.connectionString);
-  return { applied, ledger: await foundLedger(options.connectionString, options.ledger ?? "default") };
+}
+
+export interface Migrated {
+  /** The names of the migrations that were missing. */
+  readonly applied: readonly string[];
+  readonly ledger: string;
+  /** What the names of its roles begin with; null where it has none. */
+  readonly rolePrefix: string | null;
+}
+
+/**
+ * Migrates a database, founds its ledger where it has none, and grants its roles what they may do.
+ * @throws LedgerError as `migrateSchema`, `foundLedger` and `planRoles` do; what is wrong with the roles is said first.
+ */
+export async function migrate(options: MigrateOptions): Promise<Migrated> {
+  const { connectionString } = options;
+  const plan = await planRoles(connectionString, options);
+  const applied = await migrateSchema(connectionString);
+  const ledger = await foundLedger(connectionString, options.ledger ?? "default");
+  if (plan) await applyRoles(connectionString, plan);
+  return { applied, ledger, rolePrefix: plan?.prefix ?? null };
 }
 
 /**
@@ -42,12 +58,8 @@ export async function migrateSchema(connectionString: string, folder = migration
   const client = await openClient(connectionString, "pg-effects migrate");
   try {
     await checkServer(client);
-    await client.query("select pg_advisory_lock($1)", [LOCK]);
-    await client.query("create schema if not exists effects_migrations");
-    await client.query(
-      `create table if not exists effects_migrations.applied (number int primary key, name text not null,
-         digest text not null, applied_at timestamptz not null default clock_timestamp())`,
-    );
+    await client.query("select pg_advisory_lock($1)", [MIGRATION_LOCK]);
+    await makeHistory(client);
     const { rows: history } = await client.query<Omit<Migration, "sql">>(
       "select number, name, digest from effects_migrations.applied order by number",
     );
@@ -97,6 +109,17 @@ export async function readMigrations(folder = migrationsFolder()): Promise<reado
       const sql = await readFile(`${folder}/${file}`, "utf8");
       return { number, name: file.replace(/\.sql$/, ""), sql, digest: sha256(sql).toString("hex") };
     }),
+  );
+}
+
+/** Where it is missing only: `if not exists` wants the right to create all the same. */
+async function makeHistory(client: pg.Client): Promise<void> {
+  const { rows } = await client.query("select from pg_namespace where nspname = 'effects_migrations'");
+  if (rows.length > 0) return;
+  await client.query(
+    `create schema effects_migrations
+       create table applied (number int primary key, name text not null, digest text not null,
+                             applied_at timestamptz not null default clock_timestamp())`,
   );
 }
 

@@ -7,19 +7,24 @@ export interface OutcomeItem {
   readonly effectId: string;
   /** Of the attempt's token; null where an inspection and not the dispatch reports. */
   readonly tokenHash: string | null;
-  readonly via: "dispatch" | "reconcile";
+  readonly via: "dispatch" | "run" | "reconcile";
   readonly outcome: Outcome;
   readonly evidence: StoredEvidence;
+  /** What resolves an `uncertain` outcome in the same write. */
+  readonly resolution?: "reached" | null;
   readonly reference: string | null;
   readonly standing: "settled" | "released" | null;
   readonly settlements: readonly Settlement[];
+  /** After so long it is tried again, as a new effect, as far as that was allowed. */
+  readonly againAfterMs?: number | null;
 }
 
 /**
- * `recorded`: it is the outcome now; `same`: it was already; `resolved`: it resolved what was uncertain; `late`: another
- * one was recorded before, and it is kept beside that; `refused`: not this attempt's token.
+ * `recorded`: it is the outcome now; `same`: it was already; `resolved`: it resolved what was uncertain; `after_risk`: the
+ * same, after somebody had accepted the risk; `late`: another one was recorded before, and it is kept beside that;
+ * `refused`: not this attempt's token.
  */
-export type OutcomeFate = "recorded" | "same" | "resolved" | "late" | "refused";
+export type OutcomeFate = "recorded" | "same" | "resolved" | "after_risk" | "late" | "refused";
 
 /** Records outcomes, settles their costs, and tells what became of each. */
 export async function recordOutcomes(
@@ -43,8 +48,10 @@ export function outcomeToJson(item: OutcomeItem): object {
     via: item.via,
     outcome: item.outcome,
     evidence: evidenceToJson(item.evidence),
+    resolution: item.resolution ?? null,
     reference: item.reference,
     standing: item.standing,
+    ...(typeof item.againAfterMs === "number" && { again_after_ms: item.againAfterMs }),
     settlements: item.settlements.map(({ unit, settled, overrun, source }) => ({
       unit,
       settled: settled.toString(),

@@ -9,6 +9,7 @@ export type PolicyRow =
       policy_id: string;
       name: string;
       revoked: boolean;
+      suspended: boolean;
       revision: number;
       operation: string;
       version: number;
@@ -31,6 +32,7 @@ export type PolicyRow =
       approvers: string[];
     };
 
+/** A policy as the admission decides from it. */
 export function policyFromRow(row: PolicyRow): PolicyFacts {
   const { kind, policy_id: policyId, name, revoked, revision } = row;
   if (kind === "ordinary") return { kind, policyId, name, revoked, revision };
@@ -40,6 +42,7 @@ export function policyFromRow(row: PolicyRow): PolicyFacts {
     name,
     revoked,
     revision,
+    suspended: row.suspended,
     operation: row.operation,
     version: row.version,
     taskId: row.task_id,

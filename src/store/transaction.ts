@@ -7,7 +7,7 @@ import { LedgerError } from "../core/error.ts";
 import { driverCode } from "./connection.ts";
 
 /** How many empty gate tables there are (migration 0001). */
-const GATES = 8;
+export const GATES = 8;
 
 /** Bounds of every transaction of ours; local to it, so that nothing leaks behind a pooler. */
 const LOCAL_SETTINGS = [
@@ -26,6 +26,9 @@ const INDEX_ONLY = [
   "set local jit = off", // a scan that is switched off costs so much on paper that every statement would be compiled
 ].join("; ");
 
+/** A server that gives no answer for so long, in milliseconds, is behind a dead network that nobody told us about. */
+const ANSWER_MS_MAX = 30_000;
+
 /** Conflicts are tried again so often; each time all that was read is read again. */
 const TRIES_MAX = 20;
 const CONFLICTS = new Set(["40001", "40P01", "55P03"]);
@@ -34,6 +37,8 @@ export interface TransactionOptions {
   readonly isolation: "serializable" | "read committed";
   /** The root tasks concerned: their gates are locked, in order, before the snapshot. */
   readonly roots?: readonly string[];
+  /** What the planner finds best: for what runs alone, and is read committed. */
+  readonly anyPlan?: true;
 }
 
 /** COMMIT was sent and its confirmation never came: it may stand or not. Who asked must not act on it. */
@@ -65,6 +70,79 @@ export async function transact<Result>(
       await pause(Math.random() * Math.min(200, 5 * 2 ** attempt));
     }
   }
+}
+
+/** What `pg` takes for one statement. */
+type Statement = string | pg.QueryConfig;
+
+/**
+ * Runs one statement of ours in a transaction of its own, on a pool or client that pipelines, within the bounds of every transaction of ours. By itself it would wait
+ * for a row for as long as somebody holds it, and settings of a session would leak behind a pooler. What conflicted is
+ * tried again, but not a lock that was not had: whoever asked waited long enough for that.
+ * @throws CommitUnconfirmedError as `transact` does; anything else means: nothing of it stands.
+ */
+export async function runAlone<Row extends object>(
+  on: pg.Pool | pg.Client,
+  statement: Statement,
+  values?: readonly unknown[],
+): Promise<pg.QueryResult<Row>> {
+  const alone = async (client: pg.ClientBase) => {
+    let answer: pg.QueryResult<Row> | undefined;
+    const asked = values === undefined ? client.query<Row>(statement) : client.query<Row>(statement, [...values]);
+    const last = asked.then((answered) => {
+      answer = answered;
+    });
+    return { last, result: () => answer as pg.QueryResult<Row> };
+  };
+  for (let attempt = 1; ; attempt++) {
+    try {
+      if ("connect" in on && "totalCount" in on) return await transactOnce(on, ALONE, alone);
+      return await transactOn(on, ALONE, alone, () => {});
+    } catch (error) {
+      if (error instanceof CommitUnconfirmedError || !ALONE_AGAIN.has(driverCode(error) ?? "")) throw error;
+      if (attempt >= TRIES_MAX) throw error;
+      await pause(Math.random() * Math.min(200, 5 * 2 ** attempt));
+    }
+  }
+}
+
+const ALONE: TransactionOptions = { isolation: "read committed", anyPlan: true };
+const ALONE_AGAIN = new Set(["40001", "40P01"]);
+
+/** Makes what is asked of the pool itself, statement by statement, run so. Its clients' own transactions stay as they are. */
+export function boundStatements(pool: pg.Pool): pg.Pool {
+  const alone = (statement: Statement, values?: readonly unknown[]) => runAlone(pool, statement, values);
+  pool.query = alone as typeof pool.query;
+  return pool;
+}
+
+/**
+ * Runs an application's own statements in a transaction on its client: none of our bounds, no second try.
+ * @throws LedgerError `rolled_back` where COMMIT answered ROLLBACK, because the body swallowed a statement's error; whatever
+ *   the body throws, after a rollback.
+ */
+export async function commitOnClient<Result>(client: pg.ClientBase, body: () => Promise<Result>): Promise<Result> {
+  const answered = (text: string) => {
+    const statement = { text, query_timeout: ANSWER_MS_MAX };
+    return client.query(statement);
+  };
+  await answered("begin isolation level read committed");
+  let result: Result;
+  try {
+    result = await body();
+  } catch (error) {
+    await answered("rollback").catch(() => {}); // a connection that is gone has rolled back; the body's error is the one to tell
+    throw error;
+  }
+  const { command } = await answered("commit");
+  if (command === "COMMIT") return result;
+  throw new LedgerError(
+    "rolled_back",
+    "a statement failed in the transaction and its error was swallowed: nothing of it stands",
+    {
+      hint: "let the error through, or try such a statement within a savepoint",
+    },
+  );
 }
 
 /** Runs a body in a transaction that is rolled back whatever happens: for looking through functions that lock. */
@@ -99,14 +177,27 @@ async function transactOnce<Result>(
 ): Promise<Result> {
   const client = await pool.connect();
   let broken: Error | undefined;
+  try {
+    return await transactOn(client, options, body, (error) => {
+      broken = error;
+    });
+  } finally {
+    client.release(broken);
+  }
+}
+
+/** @param onBroken hears that the connection is of no use any more */
+async function transactOn<Client extends pg.ClientBase, Result>(
+  client: Client,
+  options: TransactionOptions,
+  body: (client: Client) => Promise<{ readonly last: Promise<unknown>; readonly result: () => Result }>,
+  onBroken: (error: Error) => void,
+): Promise<Result> {
   const warnings: unknown[] = [];
   const onNotice = (notice: { severity?: string | undefined }) => {
     if (notice.severity === "WARNING") warnings.push(notice);
   };
-  const onError = (error: Error) => {
-    broken = error;
-  };
-  client.on("error", onError);
+  client.on("error", onBroken);
   try {
     const begun = client.query(opening(options));
     begun.catch(() => {}); // awaited with the body's statements, which fail after it
@@ -115,9 +206,7 @@ async function transactOnce<Result>(
       ending = await body(client);
     } catch (error) {
       // COMMIT was never sent, so whatever happened, nothing stands.
-      await client.query("rollback").catch((failure: Error) => {
-        broken = failure;
-      });
+      await client.query("rollback").catch(onBroken);
       throw await firstFailure(begun, error);
     }
     client.on("notice", onNotice);
@@ -128,12 +217,11 @@ async function transactOnce<Result>(
     if (end.status === "fulfilled" && end.value.command === "ROLLBACK")
       throw cause ?? new Error("COMMIT answered ROLLBACK");
     if (end.status === "rejected" && isServerError(end.reason)) throw cause;
-    broken = cause instanceof Error ? cause : new Error("COMMIT was not confirmed");
+    onBroken(cause instanceof Error ? cause : new Error("COMMIT was not confirmed"));
     throw new CommitUnconfirmedError(cause);
   } finally {
     client.off("notice", onNotice);
-    client.off("error", onError);
-    client.release(broken);
+    client.off("error", onBroken);
   }
 }
 
@@ -143,15 +231,15 @@ function opening(options: TransactionOptions): string {
   return [
     `begin isolation level ${options.isolation}`,
     LOCAL_SETTINGS,
-    INDEX_ONLY,
+    ...(options.anyPlan ? [] : [INDEX_ONLY]),
     ...(gates.length > 0
       ? [`lock table ${gates.map((gate) => `effects_ledger.gate_${gate}`).join(", ")} in exclusive mode`]
       : []),
   ].join("; ");
 }
 
-/** A root task's gate. The last digit of a version 7 UUID is random, so roots spread evenly. */
-function gateOf(root: string): number {
+/** A root task's gate, from 0. What shares a transaction had better share one. The last digit of a version 7 UUID is random, so roots spread evenly. */
+export function gateOf(root: string): number {
   return Number.parseInt(root.slice(-1), 16) % GATES;
 }
 

@@ -16,6 +16,12 @@ export async function registerOperations(pool: pg.Pool, operations: readonly Reg
   await pool.query("select effects_ledger.register_operations($1::jsonb)", [JSON.stringify(operations)]);
 }
 
+/** True where every operation of the ledger is protected, and its worker runs nothing else. */
+export async function isStrict(pool: pg.Pool): Promise<boolean> {
+  const { rows } = await pool.query<{ strict: boolean }>("select strict from effects.ledger");
+  return rows[0]?.strict === true;
+}
+
 /** Says that a worker is alive, with the pools whose jobs are its own. */
 export async function heartbeat(
   pool: pg.Pool,
@@ -24,13 +30,16 @@ export async function heartbeat(
     readonly pools: readonly string[];
     readonly release: string;
     readonly operations: readonly string[];
+    /** The newest admission that was confirmed to it. */
+    readonly remembered: string | null;
   },
 ): Promise<void> {
-  await pool.query("select effects_ledger.heartbeat($1, $2, $3, $4)", [
+  await pool.query("select effects_ledger.heartbeat($1, $2, $3, $4, $5)", [
     worker.id,
     worker.pools,
     worker.release,
     worker.operations,
+    worker.remembered,
   ]);
 }
 
@@ -56,6 +65,16 @@ export async function freeUnnamed(pool: pg.Pool, silentMs: number): Promise<void
 export async function queueWaiting(pool: pg.Pool): Promise<number> {
   const { rows } = await pool.query<{ queued: number }>("select effects_ledger.queue_waiting() as queued");
   return rows[0]?.queued ?? 0;
+}
+
+/** Of these effects, those that somebody asked to cancel after their admission. */
+export async function cancelRequested(pool: pg.Pool, ids: readonly string[]): Promise<readonly string[]> {
+  const { rows } = await pool.query<{ effect_id: string }>({
+    name: "cancel_requested",
+    text: "select effect_id from effects_ledger.cancel_requested($1::uuid[]) as effect_id",
+    values: [ids],
+  });
+  return rows.map(({ effect_id }) => effect_id);
 }
 
 /** Marks what has passed its dispatch window without a word. Returns how many. */

@@ -28,6 +28,7 @@ export class Combiner<Item, Result> {
   readonly #run: (items: readonly Item[]) => Promise<readonly Result[]>;
   readonly #turn: Turn;
   readonly #fails: (error: unknown) => boolean;
+  readonly #part: (item: Item) => unknown;
   #waiting: Waiting<Item, Result>[] = [];
   #scheduled = false;
 
@@ -35,15 +36,18 @@ export class Combiner<Item, Result> {
    * @param run takes a batch and gives a result for each item, in the same order
    * @param turn shared by the combiners that must not run at once
    * @param fails true for an error that is the whole batch's: it is not tried one by one
+   * @param part items of different parts share no batch; the oldest item's part goes next
    */
   constructor(
     run: (items: readonly Item[]) => Promise<readonly Result[]>,
     turn: Turn = new Turn(),
     fails: (error: unknown) => boolean = () => false,
+    part: (item: Item) => unknown = () => null,
   ) {
     this.#run = run;
     this.#turn = turn;
     this.#fails = fails;
+    this.#part = part;
   }
 
   /** Waits with what else waits, and gives this item's result. */
@@ -59,10 +63,23 @@ export class Combiner<Item, Result> {
     this.#scheduled = true;
     void this.#turn.take(async () => {
       this.#scheduled = false;
-      const batch = this.#waiting.splice(0, BATCH_MAX);
+      const batch = this.#takeBatch();
       if (this.#waiting.length > 0) this.#schedule();
       await this.#settle(batch);
     });
+  }
+
+  #takeBatch(): readonly Waiting<Item, Result>[] {
+    const [oldest] = this.#waiting;
+    if (!oldest) return [];
+    const part = this.#part(oldest.item);
+    const batch: Waiting<Item, Result>[] = [];
+    this.#waiting = this.#waiting.filter((waiting) => {
+      if (batch.length >= BATCH_MAX || this.#part(waiting.item) !== part) return true;
+      batch.push(waiting);
+      return false;
+    });
+    return batch;
   }
 
   async #settle(batch: readonly Waiting<Item, Result>[]): Promise<void> {

@@ -3,7 +3,7 @@
  * file. It does not depend on where the checkout lies.
  */
 import { execFile } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { dirname, join, relative, resolve } from "node:path";
 import { promisify } from "node:util";
@@ -19,17 +19,7 @@ const RELATIVE_IMPORT = /(?:\bfrom|\bimport)\s*\(?\s*["'](\.{1,2}\/[^"']+)["']/g
 /** The digest of an operation's file and everything in the project that it reaches by relative imports. */
 export async function implementationOfFile(file: string): Promise<string> {
   const root = projectRoot(dirname(resolve(file)));
-  const files = new Map<string, Buffer>();
-  const pending = [resolve(file)];
-  for (let path = pending.pop(); path !== undefined; path = pending.pop()) {
-    if (files.has(path)) continue;
-    const content = await readFile(path);
-    files.set(path, content);
-    for (const [, specifier] of content.toString("utf8").matchAll(RELATIVE_IMPORT)) {
-      const imported = resolve(dirname(path), specifier as string);
-      if (existsSync(imported)) pending.push(imported);
-    }
-  }
+  const files = await readReached(file);
   const lockFile = LOCK_FILES.map((name) => join(root, name)).find((path) => existsSync(path));
   if (lockFile) files.set(lockFile, await readFile(lockFile));
   const listing = [...files]
@@ -39,10 +29,36 @@ export async function implementationOfFile(file: string): Promise<string> {
   return sha256("pg-effects/implementation/1\n", listing).toString("hex");
 }
 
+/** The file and every one that it reaches by relative imports, itself first. */
+export async function reachedFiles(file: string): Promise<readonly string[]> {
+  return [...(await readReached(file)).keys()];
+}
+
+async function readReached(file: string): Promise<Map<string, Buffer>> {
+  const files = new Map<string, Buffer>();
+  const pending = [resolve(file)];
+  for (let path = pending.pop(); path !== undefined; path = pending.pop()) {
+    if (files.has(path)) continue;
+    const content = await readFile(path);
+    files.set(path, content);
+    for (const [, specifier] of content.toString("utf8").matchAll(RELATIVE_IMPORT)) {
+      const imported = resolve(dirname(path), specifier as string);
+      if (statSync(imported, { throwIfNoEntry: false })?.isFile()) pending.push(imported);
+    }
+  }
+  return files;
+}
+
 /** For an operation that was handed over in the process, without a file: the source text of its functions. Weaker. */
 export function implementationOfSource(operation: AnyOperation): string {
   const { definition, contract } = operation;
-  const functions = [definition.prepare, definition.dispatch, definition.reconcile, definition.fence];
+  const functions = [
+    definition.prepare,
+    definition.dispatch,
+    definition.reconcile,
+    definition.fence,
+    definition.resubmit,
+  ];
   const listing = [definition.name, definition.version, canonicalText(contract), ...functions.map(String)].join("\n");
   return sha256("pg-effects/implementation/1\n", listing).toString("hex");
 }

@@ -20,25 +20,38 @@ import {
   recordWaiting,
   requeue,
 } from "../store/effects.ts";
-import { isPassing, pause, transact } from "../store/transaction.ts";
+import { gateOf, isPassing, pause, transact } from "../store/transaction.ts";
 import { Combiner, Turn } from "./combiner.ts";
 
-/** The steps that a process's jobs take together. Settlement and admission take turns: one transaction at a time. */
+/** The steps that a process's jobs take together. */
 export interface Steps {
   readonly load: Combiner<string, LoadedEffect | undefined>;
   readonly bind: Combiner<PreparedItem, boolean>;
-  readonly admit: Combiner<Candidate, Admission>;
-  readonly settle: Combiner<Report, ReportFate>;
+  admit(candidate: Candidate): Promise<Admission>;
+  settle(report: Report): Promise<ReportFate>;
 }
+
+/** Admissions and settlements run on so many connections at once; more were slower when it was measured. */
+const TRACKS = 2;
 
 /** The combiners of a worker process. */
 export function openSteps(runtime: Runtime): Steps {
-  const turn = new Turn();
+  // On one track settlement and admission take turns. A batch takes one gate alone, and a gate is one track's alone: so
+  // batches of a process never wait for each other in the database.
+  const tracks = Array.from({ length: TRACKS }, () => {
+    const turn = new Turn();
+    const part = ({ root }: { readonly root: string }) => gateOf(root);
+    return {
+      admit: new Combiner<Candidate, Admission>((candidates) => admit(runtime, candidates), turn, undefined, part),
+      settle: new Combiner<Report, ReportFate>((reports) => settle(runtime, reports), turn, undefined, part),
+    };
+  });
+  const trackOf = (root: string) => tracks[gateOf(root) % TRACKS] as (typeof tracks)[number];
   return {
     load: new Combiner((ids) => loadEffects(runtime.pool, ids)),
     bind: new Combiner((items) => recordBindings(runtime, items)),
-    admit: new Combiner((candidates) => admit(runtime, candidates), turn),
-    settle: new Combiner((reports) => settle(runtime, reports), turn),
+    admit: (candidate) => trackOf(candidate.root).admit.submit(candidate),
+    settle: (report) => trackOf(report.root).settle.submit(report),
   };
 }
 
@@ -60,12 +73,13 @@ export async function runJob(
   const again = bindAgain(effect, runs);
   if (again !== null && !(await prepareAndBind(runtime, steps, running, effect, again))) return;
   if (runtime.stopping) return requeue(runtime.pool, [effectId]);
-  const admission = await steps.admit.submit({
+  const admission = await steps.admit({
     effectId,
     key: effect.key,
     root: effect.lineage[0] as string,
     running: runs,
     dispatchTimeoutMs: running.operation.contract.dispatchTimeoutMs,
+    cleanup: running.operation.contract.cleanup === "required",
   });
   if (admission.admission !== "admitted") return;
   await dispatchAndSettle(runtime, steps, running, admission.admitted);
@@ -161,7 +175,7 @@ const REFUSED_TRIES_MAX = 3;
 async function record(runtime: Runtime, steps: Steps, report: Report): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
-      await steps.settle.submit(report);
+      await steps.settle(report);
       return;
     } catch (error) {
       if (attempt >= (isPassing(error) ? RECORD_TRIES_MAX : REFUSED_TRIES_MAX)) throw error;

@@ -4,12 +4,15 @@
  */
 import { describeThrown } from "../core/text.ts";
 import type { Runtime } from "../runtime.ts";
-import { freeSilent, freeUnnamed, heartbeat, markOverdue, queueWaiting } from "../store/workers.ts";
+import { queueCleanups } from "../store/cleanup.ts";
+import { cancelRequested, freeSilent, freeUnnamed, heartbeat, markOverdue, queueWaiting } from "../store/workers.ts";
 
 /** Three beats fit into the silence that is taken for death, so that a slow one is not. */
 const HEARTBEAT_MS = 4_000;
 const SILENT_MS = 15_000;
 const OVERDUE_MS = 1_000;
+/** A cancellation reaches its dispatch within so long; behind a pooler nobody could listen for it. */
+const CANCEL_MS = 1_000;
 const QUEUE_WAITING_MS = 60_000;
 
 export interface Keeping {
@@ -23,7 +26,7 @@ export function startKeeping(runtime: Runtime): Keeping {
   const { pool, worker, release } = runtime;
   const operations = [...runtime.operations.keys()];
   const pools: string[] = [];
-  const beat = () => heartbeat(pool, { id: worker, pools, release, operations });
+  const beat = () => heartbeat(pool, { id: worker, pools, release, operations, remembered: runtime.remembered });
   const loops = [
     every(runtime, HEARTBEAT_MS, async () => {
       await beat();
@@ -34,10 +37,13 @@ export function startKeeping(runtime: Runtime): Keeping {
     every(runtime, OVERDUE_MS, async () => {
       await markOverdue(pool, worker);
     }),
+    every(runtime, CANCEL_MS, () => abortCancelled(runtime)),
     every(runtime, QUEUE_WAITING_MS, async () => {
       await freeUnnamed(pool, SILENT_MS);
       const queued = await queueWaiting(pool);
       if (queued > 0) runtime.log("info", `${queued} effects waited without a job and have one again`);
+      const owed = await queueCleanups(pool);
+      if (owed > 0) runtime.log("info", `${owed} cleanups were due without a job and have one again`);
     }),
   ];
   return {
@@ -50,6 +56,16 @@ export function startKeeping(runtime: Runtime): Keeping {
       await Promise.all(loops.map((stop) => stop()));
     },
   };
+}
+
+/** Aborts the signals of dispatches that somebody asked to cancel. What becomes of them is what their adapters report. */
+async function abortCancelled({ dispatching, pool, log }: Runtime): Promise<void> {
+  const running = [...dispatching].filter(([, { signal }]) => !signal.aborted).map(([effectId]) => effectId);
+  if (running.length === 0) return;
+  for (const effectId of await cancelRequested(pool, running)) {
+    log("info", `effect ${effectId} is being dispatched, and cancellation was requested`);
+    dispatching.get(effectId)?.abort(new Error("cancellation was requested"));
+  }
 }
 
 /** Runs a step now and then again after each pause, until stopped; a fault is logged and the next round tries again. */

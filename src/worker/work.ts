@@ -7,18 +7,25 @@ import { randomBytes } from "node:crypto";
 import { EventEmitter } from "node:events";
 import { hostname } from "node:os";
 import { type Job, run, type TaskList, type WorkerEvents } from "graphile-worker";
+import { clean } from "../cleanup/clean.ts";
 import { LedgerError } from "../core/error.ts";
-import type { SecretSource } from "../core/secret.ts";
+import { type SecretSource, Secrets } from "../core/secret.ts";
 import { describeThrown } from "../core/text.ts";
 import { reconcile } from "../reconcile/reconcile.ts";
 import type { RunningOperation, Runtime } from "../runtime.ts";
 import { openPool, wordConnectionError } from "../store/connection.ts";
 import { QUEUE_SCHEMA } from "../store/migrate.ts";
-import { type LogLine, queueLogger } from "../store/queue.ts";
+import { finishAgain, type LogLine, queueLogger } from "../store/queue.ts";
+import { boundStatements } from "../store/transaction.ts";
+import { proveWorkerAccess } from "../store/worker-access.ts";
 import { registerOperations, stopWorker } from "../store/workers.ts";
+import { cleanly, cleanTask } from "./clean-fault.ts";
+import { watchInFlight } from "./in-flight.ts";
+import { openInspectionSteps } from "./inspections.ts";
 import { openSteps, runJob } from "./job.ts";
 import { startKeeping } from "./keeping.ts";
 import { type LoadedTasks, registration } from "./operations.ts";
+import { refusePlainTasks } from "./strict.ts";
 
 export interface WorkOptions {
   readonly connectionString: string;
@@ -29,11 +36,15 @@ export interface WorkOptions {
   readonly concurrency?: number;
   readonly secrets: SecretSource;
   readonly log: LogLine;
+  /** Logs the stack of a job that failed. Default: its message alone. */
+  readonly debug?: boolean;
 }
 
 /** A worker that runs until it is stopped. */
 export interface Working {
   readonly id: string;
+  /** Ids of the effects that it has admitted and not reported on: in doubt, should this process end now. */
+  inFlight(): readonly string[];
   /** Admits nothing more, waits for what runs, frees everything. May be called again. */
   stop(): Promise<void>;
   /** Settles when the worker has ended; rejects where the queue gave up. */
@@ -57,14 +68,21 @@ export async function startWork(options: WorkOptions): Promise<Working> {
       hint: "give 1 to 2000",
     });
   }
-  const runtime = openRuntime(options);
+  const secrets = secretsOfAll(options);
+  // Nothing that anybody's operation threw is logged with a secret of any of them.
+  const log: LogLine = (level, message) => options.log(level, secrets.strikeOut(message));
+  const runtime = openRuntime({ ...options, log });
+  const inFlight = new Set<string>();
   const queuePool = openPool({
     connectionString: options.connectionString,
     applicationName: "pg-effects queue",
     max: concurrency + 2, // what graphile-worker advises; opened on demand, and its batching needs few
     driverTypes: true,
   });
+  finishAgain(queuePool);
   try {
+    await proveWorkerAccess(runtime.pool);
+    await refusePlainTasks(runtime.pool, options.tasks);
     await registerOperations(
       runtime.pool,
       options.tasks.operations.map((each) => registration(each, options.release)),
@@ -85,9 +103,9 @@ export async function startWork(options: WorkOptions): Promise<Working> {
     events.on("localQueue:getJobs:complete", ({ jobs }) => jobs.sort(byPriority));
     const runner = await run({
       pgPool: queuePool,
-      taskList: taskList(runtime, options.tasks),
+      taskList: taskList(runtime, options.tasks, secrets, inFlight),
       events,
-      logger: queueLogger(options.log),
+      logger: queueLogger(log, { stacks: options.debug === true }),
       noHandleSignals: true, // its own handler ends the process by the signal after five seconds
       preset: {
         worker: {
@@ -106,14 +124,14 @@ export async function startWork(options: WorkOptions): Promise<Working> {
     const end = async () => {
       runtime.stopping = true;
       const bound = largestWindow(options.tasks.operations) + STOP_GRACE_MS;
-      const ended = await within(runner.stop(), bound, options.log, "the queue did not stop cleanly");
-      if (!ended) options.log("warning", `the queue did not stop within ${bound} ms; its jobs are freed`);
+      const ended = await within(runner.stop(), bound, log, "the queue did not stop cleanly");
+      if (!ended) log("warning", `the queue did not stop within ${bound} ms; its jobs are freed`);
       await keeping.stop();
       try {
         await stopWorker(runtime.pool, runtime.worker);
       } finally {
         const closed = Promise.all([runtime.pool.end(), queuePool.end()]);
-        await within(closed, STOP_GRACE_MS, options.log, "a connection did not close");
+        await within(closed, STOP_GRACE_MS, log, "a connection did not close");
       }
     };
     const stop = () => {
@@ -123,6 +141,7 @@ export async function startWork(options: WorkOptions): Promise<Working> {
     const ending = Promise.race([runner.promise, gaveUp.promise]);
     return {
       id: runtime.worker,
+      inFlight: () => [...inFlight],
       stop,
       ended: ending.then(stop, (error: unknown) => stop().then(() => Promise.reject(error))),
     };
@@ -173,42 +192,45 @@ function openRuntime(options: WorkOptions): Runtime {
   return {
     worker: `${hostname()}-${process.pid}-${randomBytes(4).toString("hex")}`,
     release: options.release,
-    pool: openPool({
-      connectionString: options.connectionString,
-      applicationName: "pg-effects worker",
-      max: POOL_MAX,
-      pipeline: true,
-      queryTimeoutMs: 60_000, // beyond every timeout of the server's: only a dead network gets there
-    }),
+    pool: boundStatements(
+      openPool({
+        connectionString: options.connectionString,
+        applicationName: "pg-effects worker",
+        max: POOL_MAX,
+        pipeline: true,
+        queryTimeoutMs: 60_000, // beyond every timeout of the server's: only a dead network gets there
+      }),
+    ),
     connectionString: options.connectionString,
     ledgerId: options.ledgerId,
     operations: new Map(options.tasks.operations.map((each) => [each.operation.definition.name, each])),
     secrets: options.secrets,
     log: options.log,
+    dispatching: new Map(),
+    remembered: null,
     stopping: false,
   };
 }
 
-/** One handler an operation for its effects, one for its reconciliations, and plain tasks as they are. */
-function taskList(runtime: Runtime, tasks: LoadedTasks): TaskList {
-  const steps = openSteps(runtime);
-  const list: TaskList = Object.fromEntries(tasks.plain);
+/** Handlers for each operation's effects, reconciliations and cleanups, and plain tasks as they are. */
+function taskList(runtime: Runtime, tasks: LoadedTasks, secrets: Secrets, inFlight: Set<string>): TaskList {
+  const steps = watchInFlight(openSteps(runtime), inFlight);
+  const inspections = openInspectionSteps(runtime);
+  const list: TaskList = {};
+  for (const [name, task] of tasks.plain) list[name] = cleanTask(task, secrets);
   for (const running of tasks.operations) {
     const { name } = running.operation.definition;
-    list[name] = (payload) => cleanly(() => runJob(runtime, steps, running, idOf(payload, "effect_id")));
+    list[name] = (payload) => cleanly(() => runJob(runtime, steps, running, idOf(payload, "effect_id")), secrets);
     list[`reconcile:${name}`] = (payload) =>
-      cleanly(() => reconcile(runtime, running, idOf(payload, "reconciliation_id")));
+      cleanly(() => reconcile(runtime, inspections, running, idOf(payload, "reconciliation_id")), secrets);
+    list[`cleanup:${name}`] = (payload) => cleanly(() => clean(runtime, running, idOf(payload, "effect_id")), secrets);
   }
   return list;
 }
 
-/** A fault reaches the queue as clean, bounded text: U+0000 in a message would make the queue's own write fail. */
-async function cleanly(job: () => Promise<void>): Promise<void> {
-  try {
-    await job();
-  } catch (fault) {
-    throw new Error(describeThrown(fault));
-  }
+/** What all of its operations declare: plain tasks declare nothing, and run in the same process. */
+function secretsOfAll({ tasks, secrets }: WorkOptions): Secrets {
+  return new Secrets([...new Set(tasks.operations.flatMap(({ operation }) => operation.contract.secrets))], secrets);
 }
 
 function idOf(payload: unknown, field: string): string {

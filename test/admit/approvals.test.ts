@@ -100,6 +100,9 @@ const REFUSED: Readonly<Record<string, (statement: string) => string>> = {
   "that has expired": (statement) => statement.replace(/"expires_at_ms":\d+/, '"expires_at_ms":1'),
   "without its first line": (statement) => statement.replace("pg-effects/approval/1\n", ""),
   "cut short": (statement) => statement.slice(0, -1),
+  // Kept, it would break audit.approval_costs for everybody.
+  "whose maximum cost is no amount": (statement) => statement.replace('"4000"', '"abc"'),
+  "whose maximum cost is beyond every amount": (statement) => statement.replace('"4000"', '"9223372036854775808"'),
 };
 for (const [what, change] of Object.entries(REFUSED)) {
   test(`a statement ${what} is refused, and the true one is still good`, async () => {

@@ -57,6 +57,11 @@ const CASES: readonly Case[] = [
     change: "select effects.refuse(effect_id, 'not this one') from audit.effects where operation = $1",
     code: "approval_refused",
   },
+  {
+    name: "cancel",
+    change: "select effects.cancel(effect_id) from audit.effects where operation = $1",
+    code: "cancelled",
+  },
   { name: "pause_operation", change: "select effects.pause('operation', $1, 'INC-91')", code: "paused" },
   { name: "pause_task", change: "select effects.pause('task', 'over ' || $1, 'INC-91')", code: "paused" },
   {

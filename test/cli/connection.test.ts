@@ -1,17 +1,32 @@
 /** How the command line meets servers and databases: none, the wrong ones, an empty one that `migrate` fills. */
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer as createHttpServer } from "node:http";
+import { type AddressInfo, createServer, type Server } from "node:net";
 import { after, describe, test } from "node:test";
 import { createTestDatabase, type TestDatabase } from "../harness/database.ts";
 import { refusal } from "./refusal.ts";
 import { cli, cliJson, failing } from "./run.ts";
 
 const databases: TestDatabase[] = [];
+const servers: Server[] = [];
 after(() => Promise.all(databases.map((database) => database.drop())));
+after(() => {
+  for (const server of servers) server.close();
+});
 
 async function emptyDatabase(): Promise<string> {
   const database = await createTestDatabase(null);
   databases.push(database);
   return database.connectionString;
+}
+
+/** The address of a listener as if it were Postgres. */
+async function listening(server: Server): Promise<string> {
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  servers.push(server);
+  return `postgres://ana:hunter22-secret@127.0.0.1:${(server.address() as AddressInfo).port}/none`;
 }
 
 function changed(connectionString: string, change: (url: URL) => void): string {
@@ -25,6 +40,43 @@ describe("a server that cannot be used exits 1", () => {
     const ended = await failing(["list"], { database: "postgres://ana:hunter22-secret@127.0.0.1:1/none" });
     assert.deepEqual([ended.exit, ended.code], [1, "server_unreachable"]);
     assert.match(ended.message, /ECONNREFUSED/);
+  });
+
+  test("where something else listens, or the address is none", async () => {
+    const web = await listening(createHttpServer((_request, response) => response.end("hello")));
+    const cutting = await listening(createServer((socket) => socket.once("data", () => socket.end())));
+    const cases: readonly (readonly [database: string, exit: number, code: string, hint: RegExp])[] = [
+      [web, 1, "server_unreachable", /is it Postgres on that port\?/],
+      [cutting, 1, "server_unreachable", /is it Postgres on that port\?/],
+      [`${web}?sslmode=verify-full`, 1, "tls_failed", /correct the port/],
+      ["postgres://ana:hunter22-secret@127.0.0.1:99999/none", 2, "connection_string_invalid", /postgres:\/\/user:/],
+      ["postgres://ana:hunter22-secret@@@::/d", 2, "connection_string_invalid", /%-escaped/],
+      [
+        "postgres://ana:hunter22-secret@h/d?sslrootcert=/no/such.pem",
+        2,
+        "connection_string_invalid",
+        /path of that file/,
+      ],
+    ];
+    for (const [database, exit, code, hint] of cases) {
+      const refused = await refusal(["list"], database);
+      assert.deepEqual([refused.exit, refused.code], [exit, code], database);
+      assert.match(refused.hint, hint);
+    }
+  });
+
+  test("where TLS is asked for and the server has none", async () => {
+    const database = changed(await emptyDatabase(), (url) => url.searchParams.set("sslmode", "verify-full"));
+    const refused = await refusal(["list"], database);
+    assert.deepEqual([refused.exit, refused.code], [1, "tls_failed"]);
+    assert.match(refused.hint, /take sslmode out/);
+  });
+
+  test("where no password is given and one is wanted", async () => {
+    const database = changed(await emptyDatabase(), (url) => {
+      url.password = "";
+    });
+    assert.equal((await refusal(["list"], database)).code, "login_refused");
   });
 
   test("where the login or the database is wrong", async () => {

@@ -253,8 +253,8 @@ test("operation list shows what was decided, operation withdraw and actor revoke
   const withdrawn = await run("operation", "withdraw", "stray", "1", "--reason", "it throws");
   assert.match(withdrawn.stdout, /^withdrew operation stray 1\n {2}waiting +0\n/);
   const list = await run("operation", "list");
-  assert.match(list.stdout, /^operation +registered +release +standing\n/);
-  assert.match(list.stdout, /\nstray 1 +\S+ +test +withdrawn \S+, unprotected\n/);
+  assert.match(list.stdout, /^operation +registered +release +implementation +standing\n/);
+  assert.match(list.stdout, /\nstray 1 +\S+ +test +[0-9a-f]{12} +withdrawn \S+, unprotected\n/);
   await book.sql("insert into effects_ledger.actor (actor, registered_by) values ('agent_7', 'test')");
   const revoke = ["actor", "revoke", "agent_7", "--reason", "its key leaked"];
   assert.match((await run(...revoke, "--dry-run")).stdout, /^actor agent_7 would be revoked, for good; nothing/);

@@ -39,6 +39,19 @@ test("a sound ledger without a worker is warned of, with one it is ok; exit code
   assert.match(stdout, /grace period +a worker may need 30 s to stop/);
 });
 
+test("jobs that a worker which stopped or was never heard of still holds are warned of; exit code 0", async () => {
+  const id = await book.value<string>("select effects.enqueue('sure', '{\"note\":\"held\"}')");
+  await book.sql(
+    `update effects_queue._private_jobs set locked_by = 'a queue of nobody', locked_at = now() - interval '16 seconds'
+      where key = $1`,
+    [id],
+  );
+  const { exit, document } = await cliJson<DoctorDocument>(["doctor"], { database });
+  assert.deepEqual([exit, verdicts(document).queue], [0, "warn"]);
+  assert.match(document.checks.find(({ check }) => check === "queue")?.says ?? "", /^1 jobs are held/);
+  await book.sql("delete from effects_queue._private_jobs where key = $1", [id]);
+});
+
 test("a broken invariant is counted and named; exit code 1", async () => {
   const id = await book.value<string>("select effects.enqueue('sure', '{\"note\":\"x\"}')");
   await book.sql("delete from effects_ledger.live where effect_id = $1", [id]);
@@ -102,7 +115,12 @@ describe("what this server cannot show", () => {
       started_at: new Date(0),
       heartbeat_at: new Date(0),
       silent_ms,
+      running_ms: 60_000,
+      queues: 1,
     });
+    const queueless = { ...worker("alive", 1), queues: 0 };
+    assert.match(checkWorkers([queueless]).says, /without a queue, so that it takes no job: alive$/);
+    assert.equal(checkWorkers([{ ...queueless, running_ms: 15_000 }]).verdict, "ok"); // it may be starting
     const { verdict, says } = checkWorkers([worker("alive", 15_000), worker("gone", 15_001)]);
     assert.equal(verdict, "warn");
     assert.match(says, /^1 alive: alive, .*; silent without having stopped: gone \(15 s\)$/);

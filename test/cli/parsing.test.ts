@@ -132,6 +132,30 @@ describe("a table", () => {
     assert.deepEqual(lines, ["name         age", "order/42   9 min", "a\ufffd[31m\ufffdb  41 min"]);
   });
 
+  test("wraps its last column on a narrow screen, and sets rows below each other on a very narrow one", () => {
+    const rows = [
+      ["order/42", "", "the recipient said that it was busy"],
+      ["order/43", "nothing much", "x".repeat(30)],
+    ] as const;
+    const wide = columns.map(({ title, cell }) => ({ title, cell }));
+    assert.deepEqual(tableLines(wide, rows, 48), [
+      "name      nothing       age",
+      "order/42                the recipient said that",
+      "                        it was busy",
+      "order/43  nothing much  xxxxxxxxxxxxxxxxxxxxxxxx",
+      "                        xxxxxx",
+    ]);
+    assert.deepEqual(tableLines(wide, rows, 40), [
+      "name     order/42",
+      "age      the recipient said that it was busy",
+      "",
+      "name     order/43",
+      "nothing  nothing much",
+      `age      ${"x".repeat(30)}`,
+    ]);
+    assert.deepEqual(tableLines(wide, rows, 59), tableLines(wide, rows));
+  });
+
   test("without rows has no header", () => {
     assert.deepEqual(tableLines(columns, []), []);
   });

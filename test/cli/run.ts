@@ -24,6 +24,8 @@ export interface RunOptions {
   readonly environment?: NodeJS.ProcessEnv;
   readonly stdin?: string | Buffer;
   readonly cwd?: string;
+  /** For how long what goes on may take to say that it does. */
+  readonly readyMs?: number;
 }
 
 export interface Ended {
@@ -81,10 +83,16 @@ export async function running(args: readonly string[], until: string, options: R
     printed.stderr += String(chunk);
   });
   const ended = ending(child, args, options);
-  await waitFor(`${args[0]} prints ${until}`, () => {
+  const ready = () => {
     assert.equal(child.exitCode, null, `${args[0]} ended early:\n${printed.stdout}${printed.stderr}`);
     return printed.stdout.includes(until);
-  });
+  };
+  try {
+    await waitFor(`${args[0]} prints ${until}`, ready, options.readyMs ? { timeoutMs: options.readyMs } : {});
+  } catch (error) {
+    child.kill("SIGKILL"); // nobody has it to end it
+    throw error;
+  }
   return { child, stdout: () => printed.stdout, stderr: () => printed.stderr, ended };
 }
 

@@ -118,6 +118,7 @@ const anyBudget: fc.Arbitrary<BudgetFacts> = fc.record({
   reserved: amount,
   spent: amount,
   overrun: fc.bigInt(0n, 20n),
+  suspended: fc.constant(false),
 });
 const anyBatch: fc.Arbitrary<AdmissionFacts> = fc
   .record({

@@ -32,15 +32,22 @@ function under(changed: Partial<OwnersPolicy>): Change {
 const lacking: Change = (facts) =>
   withEffect(under({})(facts), { running: { ...EFFECT.running, precondition: "enforced" } });
 
+/** It tries again what evidence speaks of. */
+function followed(said: "accepted" | "contradicted"): Change {
+  return (facts) => withEffect(facts, { follows: "effect-0", against: { effectId: "effect-0", said } });
+}
+
 /** Every denial that can be decided now, in order of precedence, with a change of the facts that makes it stand. */
 const BREAKS: readonly (readonly [code: DenialCode, breaks: Change, as: "waits" | "denied" | "expired" | "revoked"])[] =
   [
     ["recovery_unacknowledged", (facts) => ({ ...facts, identity: "unacknowledged" }), "waits"],
+    ["violation_unacknowledged", (facts) => ({ ...facts, violated: true }), "waits"],
     ["ledger_standby", (facts) => ({ ...facts, identity: "standby" }), "waits"],
     ["durability_missing", (facts) => ({ ...facts, durabilityGap: "fsync" }), "waits"],
     ["binding_expired", (facts) => withEffect(facts, { expiresAtMs: NOW_MS }), "expired"],
     ["binding_mismatch", (facts) => withEffect(facts, { bytesMatch: false }), "denied"],
     ["payload_mismatch", (facts) => withEffect(facts, { payloadMatch: false }), "denied"],
+    ["invocation_ended", (facts) => withEffect(facts, { invocationEnded: true }), "denied"],
     ["operation_withdrawn", operation({ withdrawn: true }), "revoked"],
     ["operation_not_allowed", operation({ protected: true, allowedImplementation: null }), "denied"],
     ["unsupported", lacking, "denied"],
@@ -57,11 +64,7 @@ const BREAKS: readonly (readonly [code: DenialCode, breaks: Change, as: "waits" 
     ["task_revoked", (facts) => withTask(facts, "root", { revoked: true }), "revoked"],
     ["task_ended", (facts) => withTask(facts, "root", { ended: true }), "denied"],
     ["task_expired", (facts) => withTask(facts, "root", { deadlineMs: NOW_MS }), "expired"],
-    [
-      "actor_revoked",
-      (facts) => ({ ...facts, actors: new Map([["shop", { revoked: true, entitled: true }]]) }),
-      "revoked",
-    ],
+    ["actor_revoked", (facts) => ({ ...facts, actors: new Map([["shop", { revoked: true }]]) }), "revoked"],
     ["paused", (facts) => ({ ...facts, pauses: [{ scope: "all", target: "", reason: "INC-91" }] }), "waits"],
     ["not_yet", (facts) => withEffect(facts, { notBeforeMs: NOW_MS + 1 }), "waits"],
     ["policy_missing", (facts) => withEffect(facts, { policyId: null }), "denied"],
@@ -69,6 +72,8 @@ const BREAKS: readonly (readonly [code: DenialCode, breaks: Change, as: "waits" 
     ["policy_expired", under({ expiresAtMs: NOW_MS }), "expired"],
     ["policy_exhausted", under({ admissionsMax: 3n, admissionsUsed: 3n }), "denied"],
     ["approval_required", under({ approvalsNeeded: 1, approvers: ["ana"] }), "waits"],
+    ["predecessor_accepted", followed("accepted"), "denied"],
+    ["predecessor_contradicted", followed("contradicted"), "denied"],
     ["budget_missing", (facts) => ({ ...under({})(facts), budgets: [] }), "denied"],
     ["budget_exceeded", (facts) => ({ ...facts, budgets: [budget("root", 99n)] }), "denied"],
     ["budget_held", (facts) => ({ ...facts, budgets: [budget("root", 100n, { reserved: 1n })] }), "waits"],
@@ -149,11 +154,7 @@ describe("the same fact from elsewhere", () => {
     ["the own task has ended", withTask(FACTS, "child", { ended: true }), "task_ended"],
     ["the own task is past its deadline", withTask(FACTS, "child", { deadlineMs: NOW_MS - 1 }), "task_expired"],
     ["an actor that is not among the facts", { ...FACTS, actors: new Map() }, "actor_revoked"],
-    [
-      "an actor that lost the role by which it asks",
-      { ...FACTS, actors: new Map([["shop", { revoked: false, entitled: false }]]) },
-      "actor_revoked",
-    ],
+    ["an actor that lost the role by which it asks", withEffect(FACTS, { entitled: false }), "actor_revoked"],
     ["a protected operation bound as an ordinary one", operation(PROTECTED)(FACTS), "implementation_changed"],
     [
       "a binding of another release, where it is protected",
@@ -174,6 +175,11 @@ describe("the same fact from elsewhere", () => {
     [
       "a precondition that the contract declares and the binding does not state",
       under({})(withEffect(FACTS, { running: { ...EFFECT.running, precondition: "enforced" } })),
+      "unsupported",
+    ],
+    [
+      "what a host runs itself, where every operation is protected",
+      operation({ name: "inline", protected: true })(FACTS),
       "unsupported",
     ],
     ["a policy of another target", under({ target: { match: "exact", text: "cards/43" } })(FACTS), "policy_missing"],

@@ -11,6 +11,7 @@ export const EFFECT: EffectFacts = {
   lineage: ["root", "child"],
   actor: "shop",
   requestedBy: "shop",
+  entitled: true,
   onDenial: "wait",
   notBeforeMs: null,
   expiresAtMs: EXPIRES_AT_MS,
@@ -27,13 +28,16 @@ export const EFFECT: EffectFacts = {
   policyId: "ordinary",
   cost: { usd_cents: 100n },
   lane: null,
+  follows: null,
+  against: null,
   bytesMatch: true,
+  invocationEnded: false,
   payloadMatch: true,
 };
 
 /** A budget with nothing used, except what is said. */
 export function budget(taskId: string, limit: bigint, used: Partial<BudgetFacts> = {}): BudgetFacts {
-  return { taskId, unit: "usd_cents", limit, reserved: 0n, spent: 0n, overrun: 0n, ...used };
+  return { taskId, unit: "usd_cents", limit, reserved: 0n, spent: 0n, overrun: 0n, suspended: false, ...used };
 }
 
 export const FACTS: AdmissionFacts = {
@@ -41,12 +45,14 @@ export const FACTS: AdmissionFacts = {
   ledgerId: "00000000-0000-4000-8000-000000000001",
   epoch: "00000000-0000-4000-8000-000000000002",
   identity: "ok",
+  remembered: true,
+  violated: false,
   durabilityGap: null,
   tasks: new Map([
     ["root", { name: "shops", ended: false, revoked: false, deadlineMs: null }],
     ["child", { name: "shops/1", ended: false, revoked: false, deadlineMs: null }],
   ]),
-  actors: new Map([["shop", { revoked: false, entitled: true }]]),
+  actors: new Map([["shop", { revoked: false }]]),
   policies: new Map([
     ["ordinary", { kind: "ordinary", policyId: "ordinary", name: "ordinary", revision: 1, revoked: false }],
   ]),
@@ -79,6 +85,7 @@ export const OWNERS: OwnersPolicy = {
   name: "charges",
   revision: 1,
   revoked: false,
+  suspended: false,
   operation: "charge_card",
   version: 1,
   taskId: "root",

@@ -20,6 +20,7 @@ test("what is not declared is the weaker claim", () => {
     idempotency: null,
     precondition: "none",
     fence: null,
+    absence: null,
     failures: {},
     accepts: "the adapter reported acceptance",
     bindingBytesMax: 2_048,
@@ -28,6 +29,8 @@ test("what is not declared is the weaker claim", () => {
     lanes: false,
     targetDelimiter: null,
     secrets: [],
+    followMax: null,
+    cleanup: "none",
   });
 });
 
@@ -45,12 +48,15 @@ test("what is declared is what is registered", () => {
     preparedWithinMs: 7,
     targetDelimiter: "/",
     secrets: ["CARDS_KEY"],
+    followMax: 8,
+    cleanup: "required",
   };
-  const functions = { lane: () => "42", cleanup: "none", absence: { fence: { retentionMs: "kept" } } };
+  const functions = { lane: () => "42", absence: { fence: { retentionMs: "kept" } } };
   assert.deepEqual(complete({ ...declared, ...functions }), {
     ...declared,
     lanes: true,
     fence: { retentionMs: "kept" },
+    absence: null,
   });
 });
 
@@ -81,14 +87,23 @@ describe("the bounds", () => {
   test("a timer that Node would fire at once is refused", () => assert.equal(TIMER_MS_MAX, 2 ** 31 - 1));
 });
 
-describe("a part that is not built is refused, never ignored", () => {
-  const NOT_BUILT: Readonly<Record<string, object>> = {
-    followMax: { followMax: 5 },
-    "a required cleanup": { cleanup: "required" },
-    "absence after a time": { absence: { conclusiveAfterMs: 60_000, endedBy: "dispatch" } },
-  };
-  for (const [part, declared] of Object.entries(NOT_BUILT)) {
-    test(part, () => assert.throws(() => complete(declared), { code: "0A000" }));
+test("it follows by itself 0 to 100 times", () => {
+  for (const followMax of [0, 100]) assert.equal(complete({ followMax }).followMax, followMax);
+  for (const followMax of [-1, 1.5, 101, Number.NaN, "1"]) {
+    assert.throws(() => complete({ followMax }), { code: "contract_invalid" });
+  }
+});
+
+test("a cleanup is required, or there is none", () => {
+  assert.throws(() => complete({ cleanup: "perhaps" }), { code: "contract_invalid" });
+});
+
+test("absence is conclusive after a time, once somebody has ended the dispatch", () => {
+  const claim = { conclusiveAfterMs: 0, endedBy: "recipient" };
+  const { absence, fence } = complete({ absence: claim });
+  assert.deepEqual({ absence, fence }, { absence: claim, fence: null });
+  for (const wrong of [{ conclusiveAfterMs: -1 }, { conclusiveAfterMs: 1.5 }, { endedBy: "nobody" }]) {
+    assert.throws(() => complete({ absence: { ...claim, ...wrong } }), { code: "contract_invalid" });
   }
 });
 

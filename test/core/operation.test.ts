@@ -54,17 +54,29 @@ describe("names and versions", () => {
   }
 });
 
-describe("a part that is not built is refused, never ignored", () => {
-  const NOT_BUILT: Readonly<Record<string, object>> = {
-    resubmit: { resubmit: () => accepted({ id: "1" }) },
-    cleanup: { cleanup: () => undefined },
-    "looking up other versions": { version: 2, reconciles: [1, 2] },
-    "a part of its contract": { contract: { followMax: 1 } },
-  };
-  for (const [part, changed] of Object.entries(NOT_BUILT)) {
-    test(part, () => assert.throws(() => define(changed), { code: "0A000" }));
+test("a cleanup is declared and implemented, or neither", () => {
+  const cleanup = () => assert.fail("asked");
+  assert.doesNotThrow(() => define({ contract: { cleanup: "required" }, cleanup }));
+  assert.throws(() => define({ contract: { cleanup: "required" } }), { code: "contract_invalid" });
+  assert.throws(() => define({ cleanup }), { code: "contract_invalid" });
+});
+
+test("versions whose effects it looks up are versions", () => {
+  for (const reconciles of [[], [1], [1, 2]]) assert.doesNotThrow(() => define({ version: 2, reconciles }));
+  for (const reconciles of [[0], [1.5], ["1"]]) {
+    assert.throws(() => define({ reconciles }), { code: "operation_invalid" });
   }
-  test("its own version may be named", () => assert.doesNotThrow(() => define({ reconciles: [1] })));
+});
+
+test("a resubmission wants a contract that proves it harmless", () => {
+  const resubmit = () => accepted({ id: "1" });
+  const harmless = { scope: "account", retentionMs: 1, mismatch: "refused", concurrent: "safe", failure: "saved" };
+  assert.doesNotThrow(() => define({ resubmit, contract: { idempotency: harmless } }));
+  for (const weaker of [{ mismatch: "ignored" }, { concurrent: "unsafe" }, { failure: "executed" }]) {
+    const contract = { idempotency: { ...harmless, ...weaker } };
+    assert.throws(() => define({ resubmit, contract }), { code: "contract_invalid" });
+  }
+  assert.throws(() => define({ resubmit }), { code: "contract_invalid" });
 });
 
 describe("a fence", () => {

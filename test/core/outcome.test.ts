@@ -117,6 +117,36 @@ describe("a report that decides", () => {
     }
   });
 
+  describe("is tried again after the time that its adapter says", () => {
+    const again = (report: DispatchReport<unknown>) =>
+      outcomeOf(decideOutcome(report, rulesOf(), RESERVED)).againAfterMs;
+
+    test("where nothing was sent, or it was refused without effect as the contract lists", () => {
+      assert.equal(again(notSent({}, { againAfterMs: 0 })), 0);
+      assert.equal(again(failed(declined, { againAfterMs: 1_500.2 })), 1_501);
+      assert.equal(again(failed(declined, { againAfterMs: 5, cost: { usd_cents: 1n } })), 5);
+    });
+
+    test("and not where something may have happened, or nothing is said", () => {
+      for (const report of [
+        failed({ code: "half_done" }, { againAfterMs: 5 }),
+        accepted(proof),
+        { ...accepted(proof), againAfterMs: 5 },
+        notSent({}),
+        failed(declined),
+      ]) {
+        assert.equal(again(report), null);
+      }
+    });
+
+    test("and a time that is none asks for nothing, whatever it is", () => {
+      for (const ms of [-1, Number.NaN, Number.NEGATIVE_INFINITY, "5", null, {}]) {
+        assert.equal(again(notSent({}, { againAfterMs: ms as number })), null);
+      }
+      assert.equal(again(notSent({}, { againAfterMs: Number.POSITIVE_INFINITY })), 31_536_000_000);
+    });
+  });
+
   test("a fence releases like what was not sent", () => {
     assert.deepEqual(settledBy(decideNoEffect(fenced({}), RESERVED, NO_SECRETS).settlements), RELEASED);
   });

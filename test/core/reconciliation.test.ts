@@ -5,11 +5,13 @@ import { decideFinding, type Finding, type InspectionFacts } from "../../src/cor
 import {
   absent,
   accepted,
+  ambiguous,
   type FenceReport,
   failed,
   fenced,
   notSent,
   type ReconcileReport,
+  reached,
   unknown,
 } from "../../src/core/report.ts";
 import { CONTRACT, rulesOf, settledBy } from "./rules.ts";
@@ -20,9 +22,12 @@ const HOUR_MS = 3_600_000;
 const LOOKUP: InspectionFacts = {
   kind: "lookup",
   reserved: { usd_cents: 100n },
-  fenceAllowed: false,
-  dispatchEnded: true,
-  sinceAdmissionMs: HOUR_MS,
+  next: null,
+  uncertain: false,
+  admittedAtMs: 0,
+  dispatchDeadlineMs: 30_000,
+  dispatchEndedAtMs: 20_000,
+  begunAtMs: HOUR_MS,
 };
 const fenceOf = (claim: FenceClaim["retentionMs"]) =>
   rulesOf({ ...CONTRACT, absence: { fence: { retentionMs: claim } } });
@@ -31,7 +36,11 @@ function find(report: unknown, facts: Partial<InspectionFacts> = {}, rules = fen
   return decideFinding(report as Report, rules, { ...LOOKUP, ...facts });
 }
 /** An outcome by its name, anything else by what was decided. */
-const wordOf = (finding: Finding) => (finding.decision === "outcome" ? finding.outcome : finding.decision);
+const wordOf = (finding: Finding) => {
+  if (finding.decision === "outcome") return finding.outcome;
+  if (finding.decision === "goes_on") return finding.to;
+  return finding.decision === "uncertain" ? (finding.resolution ?? "uncertain") : finding.decision;
+};
 
 /** Protocol, section 7: the report, and what a lookup, a lookup that may go on to a fence, and a fence record. */
 const TABLE: readonly (readonly [what: string, report: unknown, lookup: string, beforeFence: string, fence: string])[] =
@@ -44,7 +53,9 @@ const TABLE: readonly (readonly [what: string, report: unknown, lookup: string, 
     ["absent, which is not conclusive", absent({ found: 0 }), "uncertain", "fence", "uncertain"],
     ["it cannot tell", unknown("the log was rotated"), "uncertain", "uncertain", "nothing"],
     ["not sent, which no lookup can know", notSent({}), "unreadable", "unreadable", "unreadable"],
-    ["a report of another version", { report: "reached", evidence: {} }, "unreadable", "unreadable", "unreadable"],
+    ["the wanted state is there, by unknown hand", reached({ gone: true }), "reached", "reached", "reached"],
+    ["two matches", ambiguous({ matches: 2 }), "uncertain", "uncertain", "uncertain"],
+    ["a report of another version", { report: "vanished", evidence: {} }, "unreadable", "unreadable", "unreadable"],
     ["an empty object", {}, "unreadable", "unreadable", "unreadable"],
     ["a word", "accepted", "unreadable", "unreadable", "unreadable"],
   ];
@@ -53,8 +64,8 @@ describe("what a report records", () => {
   for (const [what, report, lookup, beforeFence, fence] of TABLE) {
     test(`${what}: ${lookup}; ${beforeFence} where a fence may follow; ${fence} from a fence`, () => {
       assert.equal(wordOf(find(report)), lookup);
-      assert.equal(wordOf(find(report, { fenceAllowed: true })), beforeFence);
-      assert.equal(wordOf(find(report, { kind: "fence", fenceAllowed: true })), fence);
+      assert.equal(wordOf(find(report, { next: "fence" })), beforeFence);
+      assert.equal(wordOf(find(report, { kind: "fence" })), fence);
     });
   }
 
@@ -63,12 +74,73 @@ describe("what a report records", () => {
   });
 });
 
+describe("absence", () => {
+  const claimed = (endedBy: "dispatch" | "recipient") =>
+    rulesOf({ ...CONTRACT, absence: { conclusiveAfterMs: 1_000, endedBy } });
+  const look = (endedBy: "dispatch" | "recipient", facts: Partial<InspectionFacts>) =>
+    find(absent({ found: 0 }), facts, claimed(endedBy));
+
+  test("is conclusive for a lookup that began after the moment, counted from the dispatch's end", () => {
+    assert.equal(wordOf(look("dispatch", { begunAtMs: 21_001 })), "no_effect");
+    assert.equal(wordOf(look("dispatch", { begunAtMs: 21_001, next: "fence" })), "no_effect");
+  });
+
+  test("is nothing yet for one that began before it, and the inspection names the moment", () => {
+    const finding = look("dispatch", { begunAtMs: 21_000 });
+    assert.ok(finding.decision === "nothing");
+    assert.equal(finding.conclusiveAtMs, 21_000);
+  });
+
+  test("is never conclusive while the end of the dispatch is not on record, however late it is", () => {
+    const finding = look("dispatch", { dispatchEndedAtMs: null, begunAtMs: 1e12 });
+    assert.ok(finding.decision === "nothing");
+    assert.equal(finding.conclusiveAtMs, null);
+    assert.equal(wordOf(look("dispatch", { dispatchEndedAtMs: null, begunAtMs: 1e12, next: "fence" })), "fence");
+  });
+
+  test("counts from the dispatch's deadline where the recipient enforces it, whether or not the dispatch has ended", () => {
+    assert.equal(wordOf(look("recipient", { dispatchEndedAtMs: null, begunAtMs: 31_001 })), "no_effect");
+    assert.equal(wordOf(look("recipient", { dispatchEndedAtMs: null, begunAtMs: 31_000 })), "nothing");
+  });
+
+  test("goes on to what the request allows, where it is not conclusive", () => {
+    assert.equal(wordOf(look("recipient", { begunAtMs: 31_000, next: "resubmit" })), "resubmit");
+    assert.equal(wordOf(find(absent({}), { next: "resubmit" })), "resubmit");
+  });
+});
+
+describe("what is uncertain already", () => {
+  test("is not recorded again, and something new resolves it", () => {
+    const again = (report: unknown) => wordOf(find(report, { uncertain: true }));
+    assert.equal(again(absent({})), "nothing");
+    assert.equal(again(unknown("still")), "nothing");
+    assert.equal(again(ambiguous({})), "nothing");
+    assert.equal(again(reached({})), "reached");
+    assert.equal(again(accepted({ charge: "ch_1" })), "accepted");
+  });
+});
+
+describe("a resubmission", () => {
+  test("reports like a dispatch, and one that cannot tell changes nothing", () => {
+    const resubmitted = (report: unknown) => wordOf(find(report, { kind: "resubmit" }));
+    assert.equal(resubmitted(accepted({ charge: "ch_1" })), "accepted");
+    assert.equal(resubmitted(failed({ code: "declined" })), "failed");
+    assert.equal(resubmitted(unknown("timeout")), "nothing");
+  });
+});
+
+test("what was reached spends the maximum", () => {
+  const finding = find(reached({ gone: true }));
+  assert.ok(finding.decision === "uncertain");
+  assert.deepEqual(settledBy(finding.settlements), { usd_cents: "100 + 0 (maximum)" });
+});
+
 describe("a fence", () => {
   const wordsOf = (claim: FenceClaim["retentionMs"], facts: Partial<InspectionFacts>) =>
     (["lookup", "fence"] as const).map((kind) => wordOf(find(fenced({}), { ...facts, kind }, fenceOf(claim))));
 
   test("whose mark is kept proves, whenever it is met and whether or not the dispatch is known to have ended", () => {
-    assert.deepEqual(wordsOf("kept", { dispatchEnded: false, sinceAdmissionMs: 1e12 }), ["no_effect", "no_effect"]);
+    assert.deepEqual(wordsOf("kept", { dispatchEndedAtMs: null, begunAtMs: 1e12 }), ["no_effect", "no_effect"]);
   });
 
   test("with a finite retention proves within it, counted from the admission, and nothing from its end on", () => {
@@ -77,7 +149,7 @@ describe("a fence", () => {
   });
 
   test("with a finite retention proves nothing while the dispatch may not have ended", () => {
-    assert.deepEqual(wordsOf(2 * HOUR_MS, { dispatchEnded: false }), ["nothing", "nothing"]);
+    assert.deepEqual(wordsOf(2 * HOUR_MS, { dispatchEndedAtMs: null }), ["nothing", "nothing"]);
   });
 
   test("of an operation that declares none proves nothing", () => {
@@ -90,8 +162,8 @@ describe("what is kept with it", () => {
     "evidence" in finding && finding.evidence && (JSON.parse(finding.evidence.bytes.toString("utf8")) as unknown);
 
   test("the lookup's evidence, where a doubt is recorded or a fence follows", () => {
-    for (const fenceAllowed of [false, true]) {
-      assert.deepEqual(keptOf(find(absent({ found: 0 }), { fenceAllowed })), { found: 0 });
+    for (const next of [null, "fence", "resubmit"] as const) {
+      assert.deepEqual(keptOf(find(absent({ found: 0 }), { next })), { found: 0 });
     }
   });
 

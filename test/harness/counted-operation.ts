@@ -7,6 +7,7 @@ import {
   type AdapterContext,
   accepted,
   type BoundEffect,
+  type Cleaned,
   type ContractDeclaration,
   type DispatchContext,
   type DispatchReport,
@@ -34,6 +35,7 @@ export interface Behaviour {
   ) => Promise<DispatchReport<Receipt>> | DispatchReport<Receipt>;
   readonly reconcile?: (effect: Effect, context: AdapterContext) => Promise<ReconcileReport<Receipt>>;
   readonly fence?: (effect: Effect, context: AdapterContext) => Promise<FenceReport<Receipt>>;
+  readonly cleanup?: (effect: Effect, context: AdapterContext) => Promise<Cleaned> | Cleaned;
 }
 
 /** How often the recipient was asked to do something, and how often about something. */
@@ -43,14 +45,17 @@ export interface Counted {
   hits(to: string): number;
   /** Lookups and fences that arrived for this target. */
   asked(to: string): number;
+  /** Cleanups that arrived for this target. */
+  cleaned(to: string): number;
 }
 
 /** An operation `to` somebody; its cost is the note's cents, where there are any. */
 export function countedOperation(name: string, behaviour: Behaviour = {}): Counted {
   const hits = new Map<string, number>();
   const asked = new Map<string, number>();
+  const cleaned = new Map<string, number>();
   const count = (counts: Map<string, number>, { target }: Effect) => counts.set(target, (counts.get(target) ?? 0) + 1);
-  const { prepare, dispatch, reconcile, fence } = behaviour;
+  const { prepare, dispatch, reconcile, fence, cleanup } = behaviour;
   const operation = defineOperation<Note, Receipt, Note>({
     name,
     version: 1,
@@ -77,6 +82,17 @@ export function countedOperation(name: string, behaviour: Behaviour = {}): Count
         return fence(effect, context);
       },
     }),
+    ...(cleanup && {
+      cleanup: (effect, context) => {
+        count(cleaned, effect);
+        return cleanup(effect, context);
+      },
+    }),
   });
-  return { operation, hits: (to) => hits.get(to) ?? 0, asked: (to) => asked.get(to) ?? 0 };
+  return {
+    operation,
+    hits: (to) => hits.get(to) ?? 0,
+    asked: (to) => asked.get(to) ?? 0,
+    cleaned: (to) => cleaned.get(to) ?? 0,
+  };
 }

@@ -27,6 +27,8 @@ export function openRuntime(test: TestLedger, worker: string, operation: AnyOper
     log: (level, message) => {
       throw new Error(`${level}: ${message}`);
     },
+    dispatching: new Map(),
+    remembered: null,
     stopping: false,
   };
 }

@@ -10,6 +10,9 @@ import type { TestLedger } from "./ledger.ts";
 /** The request that writes admissions and commits them: both statements are sent in one turn. */
 export const ADMISSION_COMMIT: Match = contains(/record_admitted[\s\S]*commit\0/);
 
+/** The request that writes outcomes and commits them. */
+export const OUTCOME_COMMIT: Match = contains(/record_outcomes[\s\S]*commit\0/);
+
 /** The server's word that a COMMIT stands. */
 export const COMMITTED: Match = contains("COMMIT\0");
 

@@ -77,6 +77,9 @@ describe("the embedded server", () => {
     await query(first.connectionString, "create table kept (word text); insert into kept values ('still here')");
     assert.equal((await stat(`${dataDirectory}.password`)).mode & 0o777, 0o600);
     process.kill(first.processId, "SIGKILL");
+    const { code, message } = await first.died;
+    assert.equal(code, "postgres_ended");
+    assert.ok(message.includes(`process ${first.processId}`) && message.includes("by SIGKILL"), message);
     const second = await startEmbedded({ dataDirectory });
     try {
       assert.deepEqual(await query(second.connectionString, "select word from kept"), [{ word: "still here" }]);

@@ -111,19 +111,40 @@ test("an effect that got its outcome after it came into scope is not asked about
   assert.equal((await ledger.observe(id))?.state, "no_effect");
 });
 
+test("an inspection that a worker left open that is known to be gone keeps nobody out", async () => {
+  const id = await ledger.enqueue(operation, { to: "left by one that is gone" });
+  await subject.ended(id);
+  const [gone] = await subject.sql<{ request: string }>(
+    `with worker as (
+       insert into effects_ledger.worker (worker, release, operations, freed_at) values ('gone', 'r', '{send_note}', now())
+     ), request as (
+       insert into effects_ledger.reconciliation (requested_by, scope, scope_name, allow_fence, allow_resubmit, include_uncertain, deadline)
+         values ('test', 'effect', $1, false, false, false, clock_timestamp() + interval '1 hour') returning reconciliation_id
+     ) insert into effects_ledger.reconciliation_effect
+         select reconciliation_id, $1::uuid, 'send_note' from request returning reconciliation_id as request`,
+    [id],
+  );
+  await subject.sql("select effects_ledger.begin_inspection($1, $2, 'lookup', 'gone', 'its code', array[1])", [
+    gone?.request,
+    id,
+  ]);
+  const later = await ledger.reconcile({ effect: id, deadlineMs: 60_000 });
+  assert.deepEqual(await ends(later), { ended: "finished", inspected: "1", not_reached: "0" });
+});
+
 test("an inspection that a dead worker left open keeps others out until its request's deadline, and not longer", async () => {
   const id = await ledger.enqueue(operation, { to: "left open" });
   await subject.ended(id);
   // Asked for without a job, and begun as a worker does that dies before it reports.
   const [dead] = await subject.sql<{ request: string }>(
     `with request as (
-       insert into effects_ledger.reconciliation (requested_by, scope, scope_name, allow_fence, deadline)
-         values ('test', 'effect', $1, false, clock_timestamp() + interval '4 seconds') returning reconciliation_id
+       insert into effects_ledger.reconciliation (requested_by, scope, scope_name, allow_fence, allow_resubmit, include_uncertain, deadline)
+         values ('test', 'effect', $1, false, false, false, clock_timestamp() + interval '4 seconds') returning reconciliation_id
      ) insert into effects_ledger.reconciliation_effect
          select reconciliation_id, $1::uuid, 'send_note' from request returning reconciliation_id as request`,
     [id],
   );
-  const begin = "select effects_ledger.begin_inspection($1, $2, 'lookup', 'dead', 'its code')";
+  const begin = "select effects_ledger.begin_inspection($1, $2, 'lookup', 'dead', 'its code', array[1])";
   const begun = await subject.value<{ inspection_id?: string }>(begin, [dead?.request, id]);
   assert.ok(begun.inspection_id);
   const meanwhile = await ledger.reconcile({ effect: id, deadlineMs: 60_000 });

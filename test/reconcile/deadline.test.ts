@@ -2,23 +2,24 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { accepted, unknown } from "../../src/index.ts";
+import { INSPECTIONS_AT_ONCE } from "../../src/reconcile/reconcile.ts";
 import { countedOperation } from "../harness/counted-operation.ts";
 import { openTestLedger } from "../harness/ledger.ts";
 import { latch, waitFor } from "../harness/wait.ts";
 
-/** More than are asked about at once (8), so that some are not reached. */
-const EFFECTS = 20;
+/** More than are asked about at once, so that some are not reached. */
+const EFFECTS = INSPECTIONS_AT_ONCE + 4;
 
 const subject = await openTestLedger();
 const { ledger } = subject;
 let blocks = true;
-const eight = latch();
+const allBegun = latch();
 let begun = 0;
 const { operation, asked } = countedOperation("send_note", {
   dispatch: () => unknown("the line went dead"),
   reconcile: async ({ target }, { signal }) => {
     begun += 1;
-    if (begun === 8) eight.open();
+    if (begun === INSPECTIONS_AT_ONCE) allBegun.open();
     if (blocks) await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
     return blocks ? Promise.reject(signal.reason) : accepted({ receipt: target });
   },
@@ -40,7 +41,7 @@ test("at its deadline it is expired, what it had begun could not ask, and the re
   for (const to of targets) await ledger.enqueue(operation, { to });
   await waitFor("all are unresolved", async () => (await unresolved()) === String(EFFECTS));
   const reconciliation = await ledger.reconcile({ operation: "send_note", deadlineMs: 2_500 });
-  await eight.opened;
+  await allBegun.opened;
   const row = await waitFor("it has ended", async () => {
     const seen = await request(reconciliation);
     const run = "select count(*) from effects_ledger.reconciliation_run where ended = 'expired'";
@@ -48,15 +49,15 @@ test("at its deadline it is expired, what it had begun could not ask, and the re
   });
   assert.deepEqual(row, {
     ended: "expired",
-    in_scope: "20",
-    inspected: "8",
+    in_scope: String(EFFECTS),
+    inspected: String(INSPECTIONS_AT_ONCE),
     recorded: "0",
-    could_not_ask: "8",
-    not_reached: "12",
+    could_not_ask: String(INSPECTIONS_AT_ONCE),
+    not_reached: "4",
   });
   assert.equal(
     targets.reduce((sum, to) => sum + asked(to), 0),
-    8,
+    INSPECTIONS_AT_ONCE,
   );
   assert.equal(await unresolved(), String(EFFECTS));
   await worker.stop();
@@ -76,11 +77,11 @@ test("its job, when it comes after the deadline or comes again, asks nobody", as
   await subject.idle();
   assert.deepEqual(await request(late), {
     ended: "expired",
-    in_scope: "20",
+    in_scope: String(EFFECTS),
     inspected: "0",
     recorded: "0",
     could_not_ask: "0",
-    not_reached: "20",
+    not_reached: String(EFFECTS),
   });
   assert.equal(targets.map(asked).join(), before);
   const runs = "select count(*) from effects_ledger.reconciliation_run where reconciliation_id = $1";
@@ -88,7 +89,7 @@ test("its job, when it comes after the deadline or comes again, asks nobody", as
 
   const again = await ledger.reconcile({ operation: "send_note", deadlineMs: 60_000 });
   await waitFor("it has ended", async () => (await request(again))?.ended);
-  assert.equal((await request(again))?.recorded, "20");
+  assert.equal((await request(again))?.recorded, String(EFFECTS));
   const after = targets.map(asked).join();
   for (const id of [late, again]) {
     await subject.sql(
@@ -109,14 +110,14 @@ test("a worker that is told to end begins no further inspection, and nothing tak
   await waitFor("all are unresolved", async () => (await unresolved()) === String(EFFECTS));
   begun = 0;
   const reconciliation = await ledger.reconcile({ operation: "send_note", deadlineMs: 4_000 });
-  await waitFor("eight are being asked about", () => begun === 8);
+  await waitFor("as many as may be are asked about", () => begun === INSPECTIONS_AT_ONCE);
   const stopped = worker.stop();
   await waitFor("it has ended", async () => (await request(reconciliation))?.ended);
   await stopped;
   assert.equal((await request(reconciliation))?.ended, "expired");
   assert.equal(
     more.reduce((sum, to) => sum + asked(to), 0),
-    8,
+    INSPECTIONS_AT_ONCE,
   );
   assert.equal(await unresolved(), String(EFFECTS));
 });

@@ -36,8 +36,8 @@ const rows = () =>
   );
 
 const REFUSALS: readonly (readonly [code: string, parameters: string])[] = [
-  ["0A000", `${SOON}, 'all', allow_resubmit => true`],
-  ["0A000", `${SOON}, 'all', include_uncertain => true`],
+  ["22023", `${SOON}, 'all', allow_fence => true, allow_resubmit => true`],
+  ["PE111", `${SOON}, 'all', allow_resubmit => true`],
   ["22023", `${SOON}, 'everything'`],
   ["22023", `${SOON}, null`],
   ["22023", `${SOON}, 'all', task => 'a'`],

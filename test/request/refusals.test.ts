@@ -22,10 +22,10 @@ before(async () => {
 
 /** The arguments of a call beyond a good one, and how it is refused. */
 const REFUSALS: readonly (readonly [code: string, parameters: string, message: RegExp])[] = [
-  ["0A000", "notify => 'inbox'", /^notify is not built yet$/],
-  ["0A000", "follows => gen_random_uuid()", /^follows is not built yet$/],
-  ["0A000", "follow_max => 1", /^follow_max is not built yet$/],
-  ["0A000", "invocation => gen_random_uuid()", /^invocation is not built yet$/],
+  ["22023", "notify => 'The Inbox'", /^the inbox "The Inbox" is refused$/],
+  ["22023", "follow_max => 101", /^follow_max is outside 0 to 100$/],
+  ["PE109", "follows => gen_random_uuid()", /^effect_unknown: there is no effect .* of this actor's$/],
+  ["PE123", "invocation => gen_random_uuid()", /^invocation_unknown: /],
   ["22023", "on_denial => 'forget'", /^on_denial is forget$/],
   ["22023", "on_denial => null", /^on_denial is null$/],
   ["22023", "priority => null", /^priority is null$/],
@@ -38,7 +38,7 @@ const REFUSALS: readonly (readonly [code: string, parameters: string, message: R
   ["22023", `not_before => ${SOON}, expires_at => ${SOON}`, /^not_before is not before it expires/],
   ["22023", "not_before => clock_timestamp() + interval '25 hours'", /^not_before is not before it expires/],
   ["PE103", "task => 'nowhere'", /^task_unknown: .*"nowhere"$/],
-  ["PE103", "task => null", /^task_unknown: /],
+  ["PE103", "task => null", /^task_unknown: no task is named null$/],
   ["PE108", "task => 'ended'", /^task_ended: /],
   ["PE108", "task => 'revoked'", /^task_ended: /],
   ["PE108", "task => 'expired'", /^task_ended: /],
@@ -73,6 +73,10 @@ test("an operation that no worker has registered is refused with PE101", async (
   await assert.rejects(subject.sql("select effects.enqueue('unheard_of', '{}')"), {
     code: "PE101",
     hint: /start a worker/,
+  });
+  await assert.rejects(subject.sql("select effects.enqueue(null, '{}')"), {
+    code: "PE101",
+    message: "operation_unknown: no operation is named null",
   });
   await assert.rejects(ledger.enqueue(countedOperation("unheard_of").operation, { to: "a" }), {
     name: "LedgerError",

@@ -39,6 +39,22 @@ for (const limit of LIMITS_REFUSED) {
   });
 }
 
+test("budgets given again for a task that is there are checked, keep its limits, and name no unit that it does not bound", async () => {
+  const opened = await ledger.openTask("again", { budgets: { usd_cents: 100n, calls: 5n } });
+  const budgets = await budgetOf(opened);
+  assert.equal(await ledger.openTask("again", { budgets: { usd_cents: 900n } }), opened);
+  assert.equal(await ledger.openTask("again"), opened);
+  assert.deepEqual(await budgetOf(opened), budgets);
+  for (const invalid of ['[{"unit":"usd_cents","limit":-1}]', '[{"unit":"No","limit":1}]', '{"usd_cents":1}']) {
+    await assert.rejects(openTask("'again', budgets => $1::json", [invalid]), { code: "22023" }, invalid);
+  }
+  await assert.rejects(ledger.openTask("again", { budgets: { usd_cents: 100n, mails: 1n } }), {
+    code: "PE104",
+    message: /the task "again" was opened without a budget of mails/,
+  });
+  assert.deepEqual(await budgetOf(opened), budgets);
+});
+
 test("NaN and Infinity are no JSON, and no limit in TypeScript either", async () => {
   for (const limit of ["NaN", "Infinity"]) {
     await assert.rejects(openTask("'refused', budgets => $1::json", [`[{"unit": "a", "limit": ${limit}}]`]), {

@@ -62,7 +62,7 @@ test("no outcome is uncertain via dispatch, and none that is certain goes withou
 test("a binding whose bytes or payload are not the digested ones is refused", async () => {
   const copy = (bytes: string, payload: string, salt = "salt") => `insert into effects_payload.binding
     select effect_id, revision + 1, binding_version, ${bytes}, digest, ${salt}, ${payload}, payload_digest, implementation,
-      release, policy_id, cost, expires_at, prepared_by, prepared_at from effects_payload.binding where effect_id = $1`;
+      release, policy_id, lane, rebound, cost, expires_at, prepared_by, prepared_at from effects_payload.binding where effect_id = $1`;
   assert.equal(await attempt(client, copy("bytes", "payload"), [ids.prepared]), null, "the control: this one is taken");
   const ofBytes = "purged, or the binding's digest is of its bytes";
   const ofPayload = "purged, or the payload's digest is of salt and bytes";

@@ -46,10 +46,14 @@ test("migrating a database twice applies everything once and changes nothing the
   const { url, client } = await emptyDatabase();
   const { names } = await copyOfMigrations();
   const first = await migrate({ connectionString: url, ledger: "shop" });
-  assert.deepEqual(first, { applied: names.map((name) => name.replace(".sql", "")), ledger: "shop" });
+  assert.deepEqual(first, { applied: names.map((name) => name.replace(".sql", "")), ledger: "shop", rolePrefix: null });
   const before = (await client.query(SCHEMA_DIGEST)).rows;
   const identity = (await client.query("select * from effects_ledger.identity")).rows;
-  assert.deepEqual(await migrate({ connectionString: url, ledger: "shop" }), { applied: [], ledger: "shop" });
+  assert.deepEqual(await migrate({ connectionString: url, ledger: "shop" }), {
+    applied: [],
+    ledger: "shop",
+    rolePrefix: null,
+  });
   assert.deepEqual((await client.query(SCHEMA_DIGEST)).rows, before);
   assert.deepEqual((await client.query("select * from effects_ledger.identity")).rows, identity);
 });

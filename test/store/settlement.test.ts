@@ -94,7 +94,8 @@ test("a cost that is settled or released is not settled again, whoever asks the 
   for (const change of [
     "settled = 1",
     "standing = 'reserved', settled = null, source = null",
-    "overrun = 100",
+    "overrun = 100, at = now()",
+    "overrun = overrun",
     "reserved = 0",
   ]) {
     const refusal = await attempt(client, `update effects_ledger.cost set ${change} where effect_id = $1`, [
@@ -102,6 +103,9 @@ test("a cost that is settled or released is not settled again, whoever asks the 
     ]);
     assert.equal(refusal?.code, "23514", change);
   }
+  // Evidence of cost beyond what is settled: the one change that comes later.
+  const rise = "update effects_ledger.cost set overrun = overrun + 1 where effect_id = $1";
+  assert.equal(await attempt(client, rise, [ids.accepted]), null);
 });
 
 test("a cost takes no settlement beyond its reservation, and no negative amount", async () => {

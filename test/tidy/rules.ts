@@ -16,6 +16,8 @@ const packagesAnd = (...paths: readonly string[]) =>
 /** A dispatch takes what an admission returned: that the type comes from there is the protocol. */
 const FROM_ANOTHER_VERB: Readonly<Record<string, readonly string[]>> = {
   dispatch: ["src/admit/admit.ts$"],
+  // An intent is an admission: its lost COMMIT is asked about as theirs is, and its window is a dispatch's.
+  inline: ["src/admit/unconfirmed.ts$", "src/dispatch/window.ts$"],
 };
 
 /** Each layer of the project, innermost first. */
@@ -45,7 +47,7 @@ export const LAYERS: readonly Layer[] = [
     mayImport: packagesAnd("src/core/error", "src/postgres/"),
     instead: "the embedded server knows nothing of a ledger",
   },
-  ...["request", "prepare", "admit", "dispatch", "settle", "reconcile", "observe"].map((verb) => ({
+  ...["request", "prepare", "admit", "dispatch", "settle", "cleanup", "reconcile", "observe", "inline"].map((verb) => ({
     layer: new RegExp(`^src/${verb}/`),
     mayImport: packagesAnd(
       `src/(?:core|store|adapter|${verb})/`,

@@ -18,6 +18,24 @@ const { operation, hits } = countedOperation("send_note", {
     if (reads === 1) throw new Error("the catalogue does not answer");
   },
 });
+/** What is no answer of `prepare`, whatever its types say. */
+const ODD_ANSWERS: Readonly<Record<string, unknown>> = {
+  undefined: undefined,
+  null: null,
+  text: "t",
+  array: [],
+  "account of 7": { target: "t", payload: null, account: 7 },
+  "preview of 7": { target: "t", payload: null, preview: 7 },
+  "no payload": { target: "t" },
+  "a Proxy that throws": new Proxy(
+    {},
+    {
+      has: () => {
+        throw new Error("not readable");
+      },
+    },
+  ),
+};
 const picky = defineOperation({
   name: "send_picky",
   version: 1,
@@ -30,6 +48,9 @@ const picky = defineOperation({
     if (how === "number as cost") return { target: "t", payload: null, cost: { usd_cents: 5 as unknown as bigint } };
     if (how === "no target") return { target: "", payload: null };
     if (how === "no JSON") return { target: "t", payload: new Date(0) };
+    if (Object.hasOwn(ODD_ANSWERS, how)) return ODD_ANSWERS[how] as never;
+    if (how === "payload of 1 MiB") return { target: "t", payload: "x".repeat(1_048_576 - 2) };
+    if (how === "payload above 1 MiB") return { target: "t", payload: "\u00e4".repeat(524_288) };
     if (how === "lower") return { target: "t", payload: null, cost: { usd_cents: 3n }, preview: "a\u202eb" };
     return { target: "t", payload: how.repeat(100) };
   },
@@ -73,6 +94,8 @@ for (const [how, code] of [
   ["number as cost", "preparation_invalid"],
   ["no target", "preparation_invalid"],
   ["no JSON", "preparation_invalid"],
+  ["payload above 1 MiB", "payload_too_large"],
+  ...Object.keys(ODD_ANSWERS).map((how) => [how, "preparation_invalid"] as const),
 ] as const) {
   test(`a preparation with "${how}" declines as ${code}, and reserves nothing`, async () => {
     const id = await ledger.enqueue(picky, { how });
@@ -83,6 +106,54 @@ for (const [how, code] of [
     assert.equal(await subject.value("select count(*) from effects_ledger.cost where effect_id = $1", [id]), "0");
   });
 }
+
+test("what is no answer is declined with the hint of what one is", async () => {
+  const id = await ledger.enqueue(picky, { how: "undefined" });
+  await subject.ended(id);
+  const detail = await subject.value<Record<string, string>>(
+    "select detail from audit.events where effect_id = $1 and event = 'declined'",
+    [id],
+  );
+  assert.match(detail.reason ?? "", /^prepare returned undefined \(return \{ target, payload \}/);
+});
+
+test("a payload of exactly 1 MiB is bound and sent", async () => {
+  const id = await ledger.enqueue(picky, { how: "payload of 1 MiB" });
+  assert.equal((await subject.ended(id)).state, "accepted");
+});
+
+test("a declared secret in any part of what would be bound is declined, and stands nowhere in the record", async () => {
+  const key = "sk_live_hidden_1";
+  const parts: Readonly<Record<string, object>> = {
+    target: { target: `customer of ${key}` },
+    account: { account: key },
+    payload: { payload: { deep: [{ key }] } },
+    "payload key": { payload: { [key]: 1 } },
+    "payload in base64": { payload: `Basic ${Buffer.from(`user:${key}`).toString("base64")}` },
+    precondition: { precondition: { if: key } },
+    preview: { preview: `with ${key}` },
+  };
+  const careless = defineOperation({
+    name: "send_careless",
+    version: 1,
+    input: z.strictObject({ part: z.string() }),
+    contract: { secrets: ["CARELESS_KEY"], lane: ({ part }) => (part === "lane" ? key : part) },
+    prepare: ({ part }): Preparation<unknown> => ({ target: "t", payload: null, ...parts[part] }),
+    dispatch: () => accepted({ receipt: "r" }),
+  });
+  await subject.work({ operations: [careless], secrets: { CARELESS_KEY: key } });
+  for (const part of [...Object.keys(parts), "lane", "nothing"]) {
+    const standing = await subject.ended(await ledger.enqueue(careless, { part }));
+    if (part === "nothing") assert.equal(standing.state, "accepted");
+    else assert.deepEqual([standing.state, "code" in standing && standing.code], ["declined", "secret_bound"], part);
+  }
+  const tables = ["effects_payload.binding", "effects_payload.input", "effects_ledger.event"];
+  for (const table of tables) {
+    const rows = await subject.sql<{ row: string }>(`select t::text as row from ${table} as t`);
+    const hex = Buffer.from(key).toString("hex");
+    for (const { row } of rows) assert.ok(!row.includes(key) && !row.includes(hex), table);
+  }
+});
 
 test("an input's defaults are bound, not stored; a lower cost and an inert preview are bound", async () => {
   const id = await ledger.enqueue(picky, { how: "lower" });

@@ -2,6 +2,7 @@
 import type { Command } from "commander";
 import { cleanText } from "../../core/text.ts";
 import {
+  countStrandedJobs,
   largestDispatchMs,
   readApplied,
   readLedger,
@@ -17,6 +18,7 @@ import {
   checkLedger,
   checkMigrations,
   checkPredicateLocks,
+  checkQueue,
   checkViolations,
   checkWorkers,
 } from "../checks.ts";
@@ -41,8 +43,9 @@ export function addDoctor(program: Command): void {
 }
 
 async function run(output: Output, flags: GlobalFlags): Promise<ExitCode> {
-  return withAudit(flags, async ({ audit }) => {
-    const facts = await readLedger(audit);
+  return withAudit(flags, async (connected) => {
+    const { audit } = connected;
+    const facts = await readLedger(connected);
     const { readMigrations } = await import("../../store/migrate.ts"); // it brings the queue with it
     const checks: readonly Check[] = [
       checkLedger(facts),
@@ -51,6 +54,7 @@ async function run(output: Output, flags: GlobalFlags): Promise<ExitCode> {
       checkMigrations(await readApplied(audit), await readMigrations()),
       checkPredicateLocks(await readPredicateLocks(audit)),
       checkWorkers(await readWorkers(audit)),
+      checkQueue(await countStrandedJobs(audit)),
       checkGrace(await largestDispatchMs(audit)),
       checkViolations(await readViolations(audit, VIOLATIONS_MAX), VIOLATIONS_MAX),
     ];

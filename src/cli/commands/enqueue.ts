@@ -1,14 +1,15 @@
 /** `enqueue`: requests an effect, as any service does, and waits for its ending where that is asked for. */
 import { type Command, Option } from "commander";
 import { cleanText } from "../../core/text.ts";
-import { readClock, readStory } from "../../store/audit.ts";
+import { readClock } from "../../store/audit.ts";
 import { readLedger } from "../../store/audit-ledger.ts";
-import type { AuditEffect } from "../../store/audit-schema.ts";
+import { readStory } from "../../store/audit-story.ts";
 import { enqueueText, type TextRequest } from "../../store/enqueue-text.ts";
 import { conclude, withExamples } from "../action.ts";
 import { closureOf } from "../closure.ts";
 import { type Connected, type GlobalFlags, withAudit } from "../connection.ts";
 import { parseDuration } from "../duration.ts";
+import { endingExit } from "../ending.ts";
 import { bodyWords } from "../evidence-words.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { findEffect } from "../find-effect.ts";
@@ -19,11 +20,13 @@ import { wholeNumber } from "../number.ts";
 import type { Output } from "../output.ts";
 import { standingWords } from "../standing-words.ts";
 import { timelineWords } from "../timeline-words.ts";
+import { waitForOwn } from "../wait-own.ts";
 import { lookUntil, watching } from "../watch.ts";
 
 interface EnqueueFlags {
   readonly task?: string;
   readonly name?: string;
+  readonly actor?: string;
   readonly notBefore?: string;
   readonly expiresAt?: string;
   readonly priority?: number;
@@ -47,9 +50,14 @@ export function addEnqueue(program: Command): void {
     .argument("<input>", "its input as JSON, @FILE, or - for stdin; passed on unchanged")
     .option("--task <name>", "the task whose authority and budgets it uses (default: default)")
     .option("--name <name>", "one business fact: the same name with the same request is the same effect")
+    .option("--actor <actor>", "a registered actor that this login speaks for (default: the login itself)")
     .option("--not-before <moment>", "not sent before: 2026-11-30T02:00Z, 02:00, or 2h for in two hours")
     .option("--expires-at <moment>", "declined if it was not admitted by then; same forms")
-    .option("--priority <n>", "smaller goes first (default: 0)", wholeNumber(-PRIORITY_MAX - 1, PRIORITY_MAX))
+    .option(
+      "--priority <n>",
+      "smaller goes first, from -32768 to 32767 (default: 0)",
+      wholeNumber(-PRIORITY_MAX - 1, PRIORITY_MAX),
+    )
     .addOption(
       new Option("--on-denial <how>", "what a denial does: makes it wait (default), or declines it at once").choices([
         "wait",
@@ -74,12 +82,13 @@ async function run(
   operation: string,
   given: string,
 ): Promise<ExitCode> {
-  const { task, name, priority, onDenial } = flags;
+  const { task, name, actor, priority, onDenial } = flags;
   const request: TextRequest = {
     operation,
     input: await readInputText(given),
     task,
     name,
+    actor,
     notBefore: flags.notBefore === undefined ? undefined : parseMoment(flags.notBefore, "future"),
     expiresAt: flags.expiresAt === undefined ? undefined : parseMoment(flags.expiresAt, "future"),
     priority,
@@ -113,14 +122,15 @@ async function enqueueAndWait(
     output.line(id);
     if (output.json) output.note(`waiting for effect ${id}`); // whatever happens to the document, the id is told
     for (const obstacle of obstacles) output.note(`it waits: ${obstacle}`);
-    return waitForEnding(connected, output, id, { timeoutMs, signal });
+    const wait = connected.audits ? waitForEnding : waitForOwn;
+    return wait(connected, output, id, { timeoutMs, signal });
   });
 }
 
 /** What will keep it waiting. Looked at before the request, after which nothing may fail but the waiting. */
-async function obstaclesOf({ audit }: Connected, operation: string): Promise<readonly string[]> {
-  const closure = closureOf(await readLedger(audit));
-  const missing = await withoutWorker(audit, [operation]);
+async function obstaclesOf(connected: Connected, operation: string): Promise<readonly string[]> {
+  const closure = closureOf(await readLedger(connected));
+  const missing = connected.audits ? await withoutWorker(connected.audit, [operation]) : []; // a service is not shown who works
   return [
     ...(closure ? [`the ledger is closed (${closure.code}): ${closure.message}`] : []),
     ...missing.map((name) => `no live worker has ${name}; start one: pg-effects worker`),
@@ -136,7 +146,7 @@ async function waitForEnding(
   const look = () => findEffect(audit, id);
   const ended = await lookUntil(async () => {
     const effect = await look();
-    return exitOf(effect) === EXIT.deadline ? null : effect;
+    return endingExit(effect) === EXIT.deadline ? null : effect;
   }, until);
   const effect = ended ?? (await look());
   const { hint, evidence, timeline } = await readStory(audit, effect);
@@ -147,24 +157,5 @@ async function waitForEnding(
   if (last && (effect.unresolved || effect.state === "declined")) output.line(`  ${cleanText(timelineWords(last))}`);
   for (const each of evidence) output.line(`  ${cleanText(bodyWords(each))}`);
   if (!ended) output.note(`it goes on: pg-effects show ${id}`);
-  return !ended && until.signal.aborted ? EXIT.interrupted : exitOf(effect);
-}
-
-/** `deadline` where it has not ended. */
-function exitOf({ state, unresolved }: AuditEffect): ExitCode {
-  switch (state) {
-    case "requested":
-    case "prepared":
-      return EXIT.deadline;
-    case "admitted":
-      return unresolved ? EXIT.unresolved : EXIT.deadline;
-    case "uncertain": // resolved or not: whoever goes on after 0 counts on an acceptance
-      return EXIT.unresolved;
-    case "accepted":
-      return EXIT.done;
-    case "declined":
-    case "failed":
-    case "no_effect":
-      return EXIT.refused;
-  }
+  return !ended && until.signal.aborted ? EXIT.interrupted : endingExit(effect);
 }

@@ -9,7 +9,7 @@ import { onClient } from "../../store/control.ts";
 import { conclude, withExamples } from "../action.ts";
 import { type Connected, type GlobalFlags, withAudit } from "../connection.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { checkWords, deciding, type Explained, helpingCommand } from "../explain-words.ts";
+import { checkWords, deciding, type Explained, helpingCommand, verdictWords } from "../explain-words.ts";
 import { EFFECT_HELP, findEffect } from "../find-effect.ts";
 import { withoutWorker } from "../live-workers.ts";
 import { formatMoment } from "../moment.ts";
@@ -77,12 +77,13 @@ async function sayChecks(
   const missing = await withoutWorker(audit, [effect.operation]);
   output.document({
     effect,
-    checks: lines.map(({ check, denial: found }) => ({
+    checks: lines.map(({ check, denial: found, standing }) => ({
       check,
       ok: found === null,
       code: found?.code ?? null,
       waits_for: found?.waitingFor ?? null,
       detail: found?.detail ?? {},
+      standing,
     })),
     decides: denial?.code ?? null,
     waits_for: denial?.waitingFor ?? null,
@@ -104,15 +105,10 @@ async function sayChecks(
   );
   for (const line of table) output.line(`  ${line}`);
   if (!denial) output.line("waits for a worker: nothing stands against it");
-  else output.line([verdictWords(denial.waitingFor, denial.code), command].filter(Boolean).join("    "));
+  else output.line([verdictWords(denial), command].filter(Boolean).join("    "));
   if (hint !== null) output.line(`  ${hint}`);
   for (const operation of missing) output.note(`no live worker has ${operation}; start one: pg-effects worker`);
   return lines.some((line) => line.check === "ledger" && line.denial) ? EXIT.closed : EXIT.done;
-}
-
-/** What its next look comes to. */
-function verdictWords(waitingFor: string | null, code: string): string {
-  return waitingFor === null ? `will be declined: ${code}` : `waits for ${waitingFor}`;
 }
 
 function headOf(effect: AuditEffect): string {

@@ -1,11 +1,11 @@
 /** `reconcile`: asks the recipients about what is in doubt, once, until a deadline, and watches how far it gets. */
 import { type Command, Option } from "commander";
-import { LedgerError, notBuilt } from "../../core/error.ts";
+import { LedgerError } from "../../core/error.ts";
 import { readLedger } from "../../store/audit-ledger.ts";
 import { conclude, withExamples } from "../action.ts";
 import { closureOf } from "../closure.ts";
 import { type Connected, type GlobalFlags, withLedger } from "../connection.ts";
-import { parseAge, parseDuration } from "../duration.ts";
+import { DURATION_MS_MAX, parseAge, parseDuration } from "../duration.ts";
 import type { ExitCode } from "../exit-code.ts";
 import { findEffect } from "../find-effect.ts";
 import { parseMoment } from "../moment.ts";
@@ -29,13 +29,17 @@ interface ReconcileFlags {
   readonly failOn: FailOn;
 }
 
+/** A shorter one has passed before a worker has heard of it. */
+const DEADLINE_MS_MIN = 1_000;
+
 export function addReconcile(program: Command): void {
   const command = program
     .command("reconcile")
     .summary("ask the recipients about what is in doubt")
     .description(
       "Ask the recipients about what is unresolved, once, until a deadline that nobody extends. A worker does it; " +
-        "this command watches, and Ctrl-C ends the watching only. Nothing is ever sent again by asking.",
+        "this command watches, and Ctrl-C ends the watching only (reconciliation show). Nothing is sent again by asking, " +
+        "unless --allow-resubmit says so. Typed or scheduled, it fails by default only on what became uncertain in this very run.",
     )
     .option("--all", "everything that is unresolved")
     .option("--effect <effect>", "one effect: id, short id, name, task:name, key or reference")
@@ -44,12 +48,20 @@ export function addReconcile(program: Command): void {
     .option("--since <moment>", "only what is unresolved since then: 2026-11-30T02:00Z, 02:00, or 2h for two hours ago")
     .option("--older-than <duration>", "only what is unresolved for longer: 10m", parseAge)
     .requiredOption("--deadline <duration>", "for how long it may ask: 90s, 15m; up to 24h", (text) =>
-      parseDuration(text),
+      parseDuration(text, DURATION_MS_MAX, DEADLINE_MS_MIN),
+    )
+    .option(
+      "--include-uncertain",
+      "also ask about what was asked about and stayed uncertain; what that finds is a resolution",
     )
     .option("--allow-fence", "may write a void mark at the recipient, so that a late dispatch is refused there")
     .option(
+      "--allow-resubmit",
+      "may send the same key and bytes once more, where the contract proves that harmless; it may be what makes it happen",
+    )
+    .option(
       "--confirm-count <n>",
-      "with --allow-fence over several effects: how many are meant",
+      "with --allow-fence or --allow-resubmit over several effects: how many are meant",
       wholeNumber(1, 1_000_000),
     )
     .addOption(
@@ -60,20 +72,27 @@ export function addReconcile(program: Command): void {
         .choices(FAIL_ON)
         .default("new"),
     )
-    .option("--include-uncertain", "ask about uncertain ones again: not built yet, refused")
-    .option("--allow-resubmit", "send the same request again where that is harmless: not built yet, refused")
     .action((_flags: ReconcileFlags, self: Command) => conclude<ReconcileFlags>(self, run));
   withExamples(command, [
     "reconcile --all --deadline 15m",
     "reconcile --operation charge_card --since 02:00 --deadline 15m --fail-on any",
     "reconcile --effect order/42/charge --deadline 1m --allow-fence",
+    "reconcile --task customers/42 --deadline 5m --include-uncertain",
   ]);
 }
 
 async function run(output: Output, flags: ReconcileFlags & GlobalFlags): Promise<ExitCode> {
-  const { all, task, operation, since, olderThan, deadline, allowFence, confirmCount } = flags;
-  if (flags.includeUncertain) throw notBuilt("--include-uncertain");
-  if (flags.allowResubmit) throw notBuilt("--allow-resubmit");
+  const { all, task, operation, since, olderThan, deadline, confirmCount } = flags;
+  const { includeUncertain, allowFence, allowResubmit } = flags;
+  if (confirmCount !== undefined && !allowFence && !allowResubmit) {
+    throw new LedgerError(
+      "usage_invalid",
+      "--confirm-count confirms nothing without --allow-fence or --allow-resubmit",
+      {
+        hint: "a lookup over many effects wants no count: leave it out, or add what it is to allow",
+      },
+    );
+  }
   const from = since === undefined ? undefined : parseMoment(since, "past");
   return withLedger(flags, async (connected) => {
     await refuseClosed(connected);
@@ -87,7 +106,9 @@ async function run(output: Output, flags: ReconcileFlags & GlobalFlags): Promise
         ...(operation === undefined ? {} : { operation }),
         ...(from === undefined ? {} : { since: from }),
         ...(olderThan === undefined ? {} : { olderThanMs: olderThan }),
+        ...(includeUncertain ? { includeUncertain } : {}),
         ...(allowFence ? { allowFence } : {}),
+        ...(allowResubmit ? { allowResubmit } : {}),
         ...(confirmCount === undefined ? {} : { confirmCount }),
       });
       return watchReconciliation(connected.audit, output, id, { failOn: flags.failOn, signal });
@@ -96,8 +117,8 @@ async function run(output: Output, flags: ReconcileFlags & GlobalFlags): Promise
 }
 
 /** On a closed ledger nothing is inspected: a request would only use up its deadline. */
-async function refuseClosed({ audit }: Connected): Promise<void> {
-  const closure = closureOf(await readLedger(audit));
+async function refuseClosed(connected: Connected): Promise<void> {
+  const closure = closureOf(await readLedger(connected));
   if (closure === null || closure.code === "durability_missing") return;
   throw new LedgerError(closure.code, closure.message, { hint: closure.hint });
 }

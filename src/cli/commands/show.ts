@@ -1,14 +1,18 @@
 /** `show`: everything about one effect, in order. */
 import type { Command } from "commander";
-import { type EffectStory, readClock, readStory } from "../../store/audit.ts";
-import type { AuditCost, AuditEffect } from "../../store/audit-schema.ts";
+import { readClock } from "../../store/audit.ts";
+import type { AuditCost, AuditEffect, AuditObligation } from "../../store/audit-schema.ts";
+import { type EffectStory, readStory } from "../../store/audit-story.ts";
+import { type Doubt, listUnresolved } from "../../store/audit-unresolved.ts";
 import { conclude, withExamples } from "../action.ts";
 import { type GlobalFlags, withAudit } from "../connection.ts";
-import { evidenceWords } from "../evidence-words.ts";
+import { evidenceWords, saidWords } from "../evidence-words.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { EFFECT_HELP, findEffect } from "../find-effect.ts";
 import { formatInstant, formatMoment, zoneName } from "../moment.ts";
+import { nextStep } from "../next-step.ts";
 import type { Output } from "../output.ts";
+import { contradictionWords, resolvedByWords } from "../resolution-words.ts";
 import { calledBy, shortId } from "../short-id.ts";
 import { standingWords } from "../standing-words.ts";
 import { tableLines } from "../table.ts";
@@ -30,8 +34,11 @@ async function run(output: Output, flags: GlobalFlags, given: string): Promise<E
   return withAudit(flags, async ({ audit }) => {
     const effect = await findEffect(audit, given);
     const story = await readStory(audit, effect);
-    output.document({ effect, ...story });
-    printEffect(output, effect, story, await readClock(audit));
+    const [doubt] = effect.unresolved ? await listUnresolved(audit, 1, effect.effect_id) : [];
+    const now = await readClock(audit);
+    output.document({ effect, ...story, ...(doubt && { next: nextStep(doubt, now) }) });
+    printEffect(output, effect, story, now);
+    if (doubt) printDoubt(output, doubt, now);
     return effect.unresolved ? EXIT.unresolved : EXIT.done;
   });
 }
@@ -43,24 +50,28 @@ function printEffect(output: Output, effect: AuditEffect, story: EffectStory, no
   for (const line of tableLines(FACTS, factsOf(effect, story, now))) output.line(`  ${line}`);
 
   output.line();
+  const said = saidWords(story.evidence);
   const lines = tableLines(
     [
       { title: `time (${zoneName()})`, cell: ({ at }) => formatInstant(at, now) },
       { title: "what", cell: ({ what }) => what },
       { title: "who", cell: ({ by_role }) => by_role },
-      { title: "detail", cell: timelineWords },
+      { title: "detail", cell: (entry) => [timelineWords(entry), said(entry)].filter(Boolean).join(": ") },
     ],
     story.timeline,
   );
   for (const line of lines) output.line(line);
-  if (effect.unresolved) {
-    output.line();
-    output.line(
-      effect.state === "uncertain"
-        ? "exit 3      uncertain: the recipient was asked and could not tell; that is final until somebody resolves it"
-        : `exit 3      unresolved: pg-effects reconcile --effect ${shortId(effect.effect_id)} --deadline 5m`,
-    );
-  }
+}
+
+function printDoubt(output: Output, doubt: Doubt, now: Date): void {
+  output.line();
+  const next = nextStep(doubt, now);
+  output.line(
+    doubt.state === "uncertain"
+      ? "exit 3      uncertain: the recipient was asked and could not tell; that is final until somebody resolves it"
+      : `exit 3      unresolved: pg-effects reconcile --effect ${shortId(doubt.effect_id)} --deadline 5m`,
+  );
+  if (next !== "reconcile") output.line(`next        ${next}`);
 }
 
 type Fact = readonly [what: string, is: string | null];
@@ -71,7 +82,10 @@ const FACTS = [
 ];
 
 /** What it is and where it was meant for; whatever is not there is left out. */
-function factsOf(effect: AuditEffect, { costs, evidence }: EffectStory, now: Date): readonly Fact[] {
+function factsOf(effect: AuditEffect, story: EffectStory, now: Date): readonly Fact[] {
+  const { costs, evidence, resolutions, contradictions, obligation } = story;
+  // What decided it; all else that was said stands in the timeline.
+  const decisive = evidence.find(({ says, agrees }) => says === effect.outcome && agrees !== false);
   const waits = effect.state === "requested" || effect.state === "prepared";
   const facts: Fact[] = [
     ["id", effect.effect_id],
@@ -82,11 +96,24 @@ function factsOf(effect: AuditEffect, { costs, evidence }: EffectStory, now: Dat
     ["not before", effect.not_before && waits ? formatMoment(effect.not_before, now) : null],
     ["expires", waits ? formatMoment(effect.expires_at, now) : null],
     ["reference", effect.reference],
+    ["follows", effect.follows && [shortId(effect.follows), effect.follow_reason].filter(Boolean).join(": ")],
+    ["followed by", effect.followed_by && shortId(effect.followed_by)],
     ["under", effect.admitted_under],
     ...costs.map((cost): Fact => ["cost", costWords(cost)]),
-    ...evidence.map((each): Fact => ["evidence", evidenceWords(each)]),
+    ["evidence", decisive ? evidenceWords(decisive) : null],
+    ...resolutions.map((each): Fact => ["resolution", resolvedByWords(each, now)]),
+    ...contradictions.map((each): Fact => ["contradicted", contradictionWords(each, now)]),
+    ["cleanup", obligation && cleanupWords(obligation, now)],
   ];
   return facts.filter(([, is]) => is !== null);
+}
+
+function cleanupWords({ due_at, closed_at, given_up_at, tries, last_fault }: AuditObligation, now: Date): string {
+  if (closed_at) return `done ${formatMoment(closed_at, now)}`;
+  if (!due_at) return "owed once it is settled";
+  const times = tries === 1 ? "once" : `${tries} times`;
+  const tried = tries > 0 ? `, tried ${times}${last_fault === null ? "" : `: ${last_fault}`}` : "";
+  return `owed since ${formatMoment(due_at, now)}${given_up_at ? ", and nobody tries any more" : ""}${tried}`;
 }
 
 function costWords({ unit, reserved, settled, overrun, standing, source }: AuditCost): string {

@@ -1,17 +1,12 @@
 /** `unresolved`: of what nobody knows whether it happened, how old it is, and how much is held for it. */
 import { type Command, Option } from "commander";
-import {
-  type Audit,
-  countUnresolved,
-  listUnresolved,
-  readClock,
-  sumUnresolved,
-  UNRESOLVED_GROUPS,
-} from "../../store/audit.ts";
+import { type Audit, readClock } from "../../store/audit.ts";
+import { countUnresolved, listUnresolved, sumUnresolved, UNRESOLVED_GROUPS } from "../../store/audit-unresolved.ts";
 import { conclude, withExamples } from "../action.ts";
 import { type GlobalFlags, withAudit } from "../connection.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { formatAge } from "../moment.ts";
+import { nextStep } from "../next-step.ts";
 import { wholeNumber } from "../number.ts";
 import type { Output } from "../output.ts";
 import { shortId } from "../short-id.ts";
@@ -27,7 +22,9 @@ export function addUnresolved(program: Command): void {
   const command = program
     .command("unresolved")
     .summary("what is in doubt, how old, and how much is held")
-    .description("What is in doubt, how old, why, and how much is held for it. Exit code 3 when there is any.")
+    .description(
+      "What is in doubt, how old, why, how much is held for it, and what can be done next. Exit code 3 when there is any.",
+    )
     .addOption(new Option("--by <group>", "sum by operation, by task or by target").choices(UNRESOLVED_GROUPS))
     .option("--limit <n>", "at most so many lines", wholeNumber(1, 10_000), 50)
     .action((_flags: UnresolvedFlags, self: Command) => conclude<UnresolvedFlags>(self, run));
@@ -50,8 +47,9 @@ async function run(output: Output, flags: UnresolvedFlags & GlobalFlags): Promis
 }
 
 async function showEach(audit: Audit, output: Output, limit: number, count: bigint): Promise<void> {
-  const effects = await listUnresolved(audit, limit);
+  const found = await listUnresolved(audit, limit);
   const now = await readClock(audit);
+  const effects = found.map((doubt) => ({ ...doubt, next: nextStep(doubt, now) }));
   output.document({ count, unresolved: effects });
   const lines = tableLines(
     [
@@ -62,6 +60,7 @@ async function showEach(audit: Audit, output: Output, limit: number, count: bigi
       { title: "age", align: "right", cell: ({ since }) => formatAge(since, now) },
       { title: "held in doubt", cell: ({ held }) => amountWords(held) },
       { title: "reason", cell: ({ reason }) => reason },
+      { title: "next: pg-effects …", cell: ({ next }) => next },
     ],
     effects,
   );

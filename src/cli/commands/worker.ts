@@ -30,15 +30,22 @@ export function addWorker(program: Command): void {
 
 async function run(output: Output, flags: WorkerFlags & GlobalFlags): Promise<ExitCode> {
   const log = workerLog(output.json);
-  return withLedger(flags, async ({ ledger, audit }) => {
-    const closure = closureOf(await readLedger(audit));
+  return withLedger(flags, async ({ ledger, ...connected }) => {
+    const closure = closureOf(await readLedger(connected));
     if (closure) log("warning", `the ledger is closed, nothing is admitted (${closure.code}): ${closure.message}`);
     const { runUntilSignal, startWorker } = await import("../run-worker.ts");
-    const started = await startWorker(ledger, flags.tasks, log, flags.concurrency);
+    const { tasks, concurrency, debug } = flags;
+    const started = await startWorker(ledger, {
+      tasks,
+      concurrency,
+      log,
+      debug: debug === true || process.env.PG_EFFECTS_DEBUG === "1",
+    });
     const { working, release, operations } = started;
+    const stopped = runUntilSignal(started, log); // listens from here on: whoever reads that it is ready may stop it
     output.event({ event: "ready", worker: working.id, ledger: ledger.name, release, operations });
     output.line(`worker ${working.id}  ledger ${ledger.name}, release ${release}, operations ${operations.join(" ")}`);
-    await runUntilSignal(started, log);
+    await stopped;
     return EXIT.done;
   });
 }
