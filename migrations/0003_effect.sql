@@ -44,7 +44,7 @@ create table effects_ledger.request (
 );
 create unique index request_key on effects_ledger.request (key);
 create unique index request_name on effects_ledger.request (task_id, name) where name is not null and run is null;
-create unique index request_run on effects_ledger.request (actor, run, name) where run is not null;
+create unique index request_run on effects_ledger.request (run, name, actor) where run is not null;
 create index request_invocation on effects_ledger.request (invocation) where invocation is not null;
 create index request_by_name on effects_ledger.request (known_as) where known_as is not null;
 create index request_requested_at on effects_ledger.request (requested_at);

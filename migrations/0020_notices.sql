@@ -180,12 +180,15 @@ create function effects.take_notices(inbox text, max int default 100)
            and not exists (select from effects_ledger.notice e where e.effect_id = n.effect_id and e.notice_id < n.notice_id)
          order by n.notice_id limit still for update of n skip locked
       ), gone as (
-        delete from effects_ledger.notice n using chosen c where n.effect_id = c.effect_id returning n.effect_id, n.at
+        delete from effects_ledger.notice n using chosen c where n.effect_id = c.effect_id returning n.effect_id, n.notice_id, n.at
       ), each as (
-        select c.effect_id, c.notice_id, (select pg_catalog.max(g.at) from gone g where g.effect_id = c.effect_id) as at from chosen c
+        select g.effect_id, min(g.notice_id) as first, pg_catalog.max(g.at) as at from gone g group by g.effect_id
       )
+      -- One by one, by the key: the view has more tables than a planner turns around, and would be read whole.
       select s.effect_id, s.seq, s.name, s.operation, s.state, s.unresolved, s.waiting_for, s.resolution ->> 'kind', s.reference, x.at
-        from each x join effects_ledger.standing s using (effect_id) order by x.notice_id;
+        from each x
+        cross join lateral (select v.* from effects_ledger.standing v where v.effect_id = x.effect_id offset 0) as s
+       order by x.first;
       get diagnostics taken = row_count;
       still := still - taken;
       exit when still <= 0;

@@ -17,7 +17,7 @@ const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const KEY = /^[0-9a-f]{32}$/;
 
 /** For --help of every command that takes one. */
-export const EFFECT_HELP = "id, last eight digits of it, name, task:name, key, or the recipient's reference";
+export const EFFECT_HELP = "id, last eight digits of it, name, task:name, run/name, key, or the recipient's reference";
 
 /** @throws LedgerError `effect_unknown`, or `effect_ambiguous` with the candidates. */
 export async function findEffect(audit: Audit, given: string): Promise<AuditEffect> {

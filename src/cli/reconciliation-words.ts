@@ -23,7 +23,13 @@ export function factsOf(asked: AuditReconciliation, now: Date): readonly Fact[] 
     ["in scope", String(asked.in_scope)],
     ["asked about", `${asked.inspected}, recorded ${asked.recorded}, could not ask ${asked.could_not_ask}`],
     ["not reached", String(asked.not_reached)],
+    ...(asked.skipped > 0n ? [["left out", skippedWords(asked)] as const] : []),
   ];
+}
+
+/** What a request left out: the code that could ask is not a worker's. */
+export function skippedWords({ skipped }: Pick<AuditReconciliation, "skipped">): string {
+  return `${skipped} inline ${skipped === 1n ? "effect" : "effects"}, which their hosts ask about, or somebody resolves`;
 }
 
 export function notReachedLines(effects: readonly NotReached[]): readonly string[] {

@@ -12,6 +12,9 @@ const WRAPPED_MIN = 24;
 
 const GAP = "  ";
 
+/** Some tables stand below a line of words, indented by so much. */
+const INDENT_MAX = 2;
+
 export interface Column<Row> {
   readonly title: string;
   readonly cell: (row: Row) => string;
@@ -62,20 +65,22 @@ function records(titles: readonly string[], rows: readonly (readonly string[])[]
   });
 }
 
-/** Broken between words where there are any, and nowhere where it fits. */
+/** Broken between words, and never within one: a digest in two pieces cannot be copied. */
 function wrapped(text: string, width: number): readonly string[] {
   const lines: string[] = [];
   let left = text;
   while (left.length > width) {
-    const at = left.lastIndexOf(" ", width);
-    const end = at > 0 ? at : width;
-    lines.push(left.slice(0, end));
-    left = left.slice(end).trimStart();
+    const before = left.lastIndexOf(" ", width);
+    const at = before > 0 ? before : left.indexOf(" ", width);
+    if (at === -1) break;
+    lines.push(left.slice(0, at));
+    left = left.slice(at).trimStart();
   }
   return [...lines, left];
 }
 
 /** Where no person looks, nothing is wrapped: a file and a pipe have no width. */
 function screenWidth(): number {
-  return process.stdout.isTTY ? (process.stdout.columns ?? Number.POSITIVE_INFINITY) : Number.POSITIVE_INFINITY;
+  const { isTTY, columns } = process.stdout;
+  return isTTY && columns ? columns - INDENT_MAX : Number.POSITIVE_INFINITY;
 }

@@ -20,6 +20,7 @@ import { EXIT, type ExitCode } from "./exit-code.ts";
 import { withoutWorker } from "./live-workers.ts";
 import { formatAge, formatMoment } from "./moment.ts";
 import type { Output } from "./output.ts";
+import { skippedWords } from "./reconciliation-words.ts";
 import { calledBy, shortId } from "./short-id.ts";
 import { type Column, tableLines } from "./table.ts";
 import { lookUntil } from "./watch.ts";
@@ -47,6 +48,7 @@ export async function watchReconciliation(
   const asked = await readReconciliation(audit, id);
   output.event({ event: "requested", ...asked });
   output.line(`reconciliation ${id}  ${asked.in_scope} in scope, ${asked.allows}`);
+  if (asked.skipped > 0n) output.note(`left out: ${skippedWords(asked)}`);
   const alone = await withoutWorker(audit, await scopeOperations(audit, id));
   if (alone.length > 0) {
     output.event({ event: "no_worker", operations: alone });

@@ -31,17 +31,20 @@ export type EffectNaming =
 
 /** The effects that a naming may mean, newest first, at most `limit`. */
 export async function findEffects(audit: Audit, naming: EffectNaming, limit: number): Promise<readonly AuditEffect[]> {
-  // The ids first, each meaning by an index of its own, and without the columns that join the bodies.
+  // The ids first, each meaning by an index of its own, and as values: within one statement a planner reads the whole view.
   const [first, ...others] = meaningsOf(naming).map((meaning) =>
     audit.selectFrom("audit.effects").select(["effect_id", "requested_at"]).where(meaning),
   );
   if (!first) return [];
   const found = others.reduce((all, meaning) => all.union(meaning), first);
-  const ids = audit
+  const rows = await audit
     .selectFrom(found.as("found"))
     .select("found.effect_id")
     .orderBy("found.requested_at", "desc")
-    .limit(limit);
+    .limit(limit)
+    .execute();
+  const ids = rows.map(({ effect_id }) => effect_id);
+  if (ids.length === 0) return [];
   return audit
     .selectFrom("audit.effects")
     .selectAll()
@@ -71,6 +74,11 @@ function meaningsOf({ by, value }: EffectNaming): readonly Meaning[] {
     meanings.push((eb) =>
       eb.and([eb("name", "in", names), eb(sql<string>`task_name || ':' || name`, "=", value), meant]),
     );
+  }
+  // What stands before each slash may be the run of an inline effect.
+  const runs = [...value.matchAll(/\//g)].map(({ index }) => value.slice(0, index));
+  if (runs.length > 0) {
+    meanings.push((eb) => eb.and([eb("run", "in", runs), eb(sql<string>`run || '/' || name`, "=", value)]));
   }
   if (/^[0-9a-f]{8}$/.test(value)) meanings.push((eb) => eb(sql<string>`right(effect_id::text, 8)`, "=", value));
   if (by === "words or target") meanings.push((eb) => eb("target", "=", value));

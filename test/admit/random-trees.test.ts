@@ -15,7 +15,7 @@ import { waitFor } from "../harness/wait.ts";
 
 const WORKERS = 3;
 const RUNS_MAX = 12;
-const TIME_MAX_MS = 15_000;
+const TIME_MAX_MS = 10_000;
 const TASKS = fileURLToPath(new URL("../fixtures/spending", import.meta.url));
 
 /** What each end leads to where the effect was admitted. */

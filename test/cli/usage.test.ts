@@ -37,6 +37,9 @@ const COMMANDS: readonly (readonly string[])[] = [
   ["approver", "list"],
   ["ledger", "show"],
   ["apply", "test/fixtures/authority.json"],
+  ["follow", "order/1"],
+  ["recovery", "show"],
+  ["audit", "verify"],
   ["denials"],
   ["history"],
 ];

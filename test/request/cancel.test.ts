@@ -4,6 +4,7 @@ import { randomUUID } from "node:crypto";
 import { before, test } from "node:test";
 import { decideAdmissions } from "../../src/core/admission.ts";
 import { sha256 } from "../../src/core/digest.ts";
+import type { Working } from "../../src/index.ts";
 import { lockAdmission, recordAdmitted } from "../../src/store/admission.ts";
 import { registeredRunning } from "../../src/store/effects.ts";
 import { countedOperation } from "../harness/counted-operation.ts";
@@ -28,8 +29,10 @@ const send = countedOperation("send_note", {
 const { operation } = send;
 const waits = countedOperation("send_never").operation;
 
+let preparing: Working;
 before(async () => {
-  await subject.work({ operations: [operation, waits], concurrency: 40 });
+  await subject.work({ operations: [operation], concurrency: 40 });
+  preparing = await subject.work({ operations: [waits] });
 });
 
 const events = (id: string) =>
@@ -109,6 +112,7 @@ test("an adapter that ignores its signal keeps its time, and its answer is the o
 
 test("a cancellation that comes second waits for the admission, and finds it admitted", async () => {
   const id = await prepared("second");
+  await preparing.stop(); // else it would admit it, too
   const admission = await subject.connect();
   const running = (await registeredRunning(admission, id)) ?? assert.fail();
   await ledger.resume({ operation: "send_never", reason: "its admission is made here" });
