@@ -250,7 +250,7 @@ export function decideNeverRun(code: "admission_unconfirmed" | "late"): OutcomeD
 /** What is recorded of something thrown: its kind. Its message is its caller's, and may hold what no record should. */
 export function kindOf(thrown: unknown): string {
   try {
-    if (!(thrown instanceof Error)) return `a ${thrown === null ? "null" : typeof thrown}`;
+    if (!(thrown instanceof Error)) return thrown === null ? "null" : typeof thrown;
     const { code } = thrown as { code?: unknown };
     return cleanText(typeof code === "string" ? `${thrown.name} ${code}` : thrown.name, 100);
   } catch {
